@@ -30,8 +30,9 @@ PROGRAM = f"def work():\n    pass\nfor _ in range({CALLS}):\n    work()\n"
 
 
 @pytest.fixture
-def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cold(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder for the library, which this process and its children use."""
+    monkeypatch.setattr(library, "_loaded", {})
     folder = tmp_path / "kernels"
     folder.mkdir()
     monkeypatch.setenv(library.FOLDER_VARIABLE, str(folder))
@@ -89,6 +90,16 @@ def test_only_the_library_of_these_sources_is_used(built: Path, cold: Path) -> N
     assert library.find() is None
     other.rename(cold / library.file_name())
     assert library.find() == cold / library.file_name() and library.is_prepared()
+
+
+def test_a_library_that_cannot_be_loaded_is_built_anew(cold: Path, start: Start) -> None:
+    (cold / library.file_name()).write_bytes(b"\x7fELF of another system")
+    assert not library.is_prepared()
+    with library.only_one(cold):
+        run = start("--no-dashboard", "--", "true")
+        run.wait_for_line(COMPILING)
+        run.interrupt()
+        assert run.end(20) != 0
 
 
 def test_where_nothing_can_be_written_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ recorded: dict[str, list[Any]] = {}
 """Types of the arguments of all calls of each kernel, where they are recorded."""
 _FORM = os.environ.get(library.FORM_VARIABLE, "")
 _IS_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") or _FORM == "recorded"
-_LIBRARY = None if _IS_PLAIN or _FORM in ("jit", "source") else library.load()
+_IS_OF_NUMBA = not _IS_PLAIN and (_FORM in ("jit", "source") or library.is_of_numba())
 
 
 def kernel(function: Function) -> Function:
@@ -52,12 +52,11 @@ def kernel(function: Function) -> Function:
     if _IS_PLAIN:
         return function
     name = name_of(function)
-    if _LIBRARY is None:
+    if _IS_OF_NUMBA:
         _by_numba[name] = _jit(function, cache=name in signatures() and _FORM != "source")
         return _by_numba[name]
     # What only kernels call is not in the library by itself.
-    compiled: Any = getattr(_LIBRARY, name.replace(".", "_"), function)
-    return _checking(compiled, name) if name in signatures() else compiled
+    return _from_library(function, name) if name in signatures() else function
 
 
 def inner(function: Function) -> Function:
@@ -66,7 +65,7 @@ def inner(function: Function) -> Function:
     A number that is a constant is a type of its own, so ``np.int64(0)`` has to be written instead of ``0``. A
     wrapper for Python would take 20 to 150 ms to compile.
     """
-    return function if _IS_PLAIN or _LIBRARY else _jit(function, no_cpython_wrapper=True)
+    return _jit(function, no_cpython_wrapper=True) if _IS_OF_NUMBA else function
 
 
 def inlined(function: Function) -> Function:
@@ -74,13 +73,14 @@ def inlined(function: Function) -> Function:
 
     Only for a line or two: what is typed and lowered in each caller took 4 % of the time of compiling.
     """
-    return function if _IS_PLAIN or _LIBRARY else _jit(function, inline="always")
+    return _jit(function, inline="always") if _IS_OF_NUMBA else function
 
 
 def load_all() -> None:
-    """Load all kernels of the modules that are loaded, or compile them, where there is no library; so that
-    forks of this process need not.
+    """Load the library, or else what numba compiles of the modules that are loaded; forks of this process
+    need not, then.
     """
+    library.load()
     for name, dispatcher in _by_numba.items():
         if name in signatures():
             dispatcher.compile(tuple(map(numba_type, signatures()[name])))
@@ -120,16 +120,24 @@ _running: list[str] = []
 """Kernels that are being called, where types are recorded."""
 
 
-def _checking(compiled: Any, name: str) -> Any:
-    """Check the first calls: the library believes what it is given, and would write anywhere."""
+def _from_library(function: Any, name: str) -> Any:
+    """Return a kernel that is looked up in the library by its first call: a first run builds that after this
+    module is loaded.
+
+    The types of the first calls are checked: the library believes what it is given, and would write anywhere.
+    """
     types = signatures()[name]
+    compiled: Any = None
     left = sys.maxsize if _FORM == "checked" else CHECKED_CALLS
 
     def call(*arguments: Any) -> Any:
-        nonlocal left
+        nonlocal compiled, left
         if left:
             left -= 1
             check(list(map(described, arguments)))
+            if compiled is None:
+                # Plain Python is slow, and right: in a run that had numba compile them for want of a library.
+                compiled = getattr(library.load(), name.replace(".", "_"), function)
         return compiled(*arguments)
 
     def check(given: list[Any]) -> None:

@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
@@ -40,14 +40,26 @@ NEW_CPU_FLAGS = {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
 """Flags of the CPUs of the level x86-64-v3, which all of HPC have had since 2013."""
 
 
-@cache
+_loaded: dict[str, ModuleType] = {}
+
+
 def load() -> ModuleType | None:
-    """Load the library; return None where there is none for these sources and this kind of CPU."""
-    path = find()
-    if path is None:
-        return None
-    loader = importlib.machinery.ExtensionFileLoader(library_name(), str(path))
-    spec = importlib.util.spec_from_file_location(library_name(), path, loader=loader)
+    """Load the library; return None where there is none for these sources and this kind of CPU, or none that
+    this system can load.
+    """
+    name = library_name()
+    for path in _found(file_name()):
+        if name in _loaded:
+            break
+        # It may be cut short, or be linked with a C library that is newer than this system's.
+        with suppress(ImportError):
+            _loaded[name] = _module(name, path)
+    return _loaded.get(name)
+
+
+def _module(name: str, path: Path) -> ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
@@ -55,13 +67,19 @@ def load() -> ModuleType | None:
 
 
 def find() -> Path | None:
-    """Return the path of the library; None where it is not built."""
-    return _found(file_name())
+    """Return the path of the library that is loaded; None where there is none."""
+    module = load()
+    return None if module is None else Path(str(module.__file__))
+
+
+def is_of_numba() -> bool:
+    """Return whether numba has compiled all kernels into its cache, because no library can be built."""
+    return load() is None and next(_found(without_library()), None) is not None
 
 
 def is_prepared() -> bool:
     """Return whether no process has to compile a kernel: the library is there, or numba has compiled all."""
-    return find() is not None or _found(without_library()) is not None
+    return load() is not None or is_of_numba()
 
 
 def without_library() -> str:
@@ -151,8 +169,8 @@ def _folders() -> Iterator[Path]:
         yield temporary
 
 
-def _found(name: str) -> Path | None:
-    return next((folder / name for folder in _folders() if (folder / name).exists()), None)
+def _found(name: str) -> Iterator[Path]:
+    return (folder / name for folder in _folders() if (folder / name).exists())
 
 
 def _is_ours(folder: Path) -> bool:
