@@ -48,12 +48,12 @@ def load() -> ModuleType | None:
     this system can load.
     """
     name = library_name()
-    for path in _found(file_name()):
-        if name in _loaded:
-            break
-        # It may be cut short, or be linked with a C library that is newer than this system's.
-        with suppress(ImportError):
-            _loaded[name] = _module(name, path)
+    if name not in _loaded:
+        for path in _found(file_name()):
+            # It may be cut short, or be linked with a C library that is newer than this system's.
+            with suppress(ImportError):
+                _loaded[name] = _module(name, path)
+                break
     return _loaded.get(name)
 
 
@@ -163,27 +163,23 @@ def _folders() -> Iterator[Path]:
         return
     yield INSTALLED
     yield Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "chimbuko"
-    temporary = Path(tempfile.gettempdir()) / f"chimbuko-kernels-{os.getuid()}"
     # A library is loaded as code: nobody else may write where it is.
-    if _is_ours(temporary):
-        yield temporary
+    if is_own_folder(_temporary()) or not os.path.lexists(_temporary()):
+        yield _temporary()
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir()) / f"chimbuko-kernels-{os.getuid()}"
 
 
 def _found(name: str) -> Iterator[Path]:
     return (folder / name for folder in _folders() if (folder / name).exists())
 
 
-def _is_ours(folder: Path) -> bool:
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError:
-        return False
-    return is_own_folder(folder)
-
-
 def _is_writable(folder: Path) -> bool:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        # All users read what is installed.
+        folder.mkdir(mode=0o700 if folder == _temporary() else 0o777, parents=True, exist_ok=True)
         # On a read-only file system, or beyond a quota, permissions do not tell.
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
