@@ -16,11 +16,14 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 from setproctitle import setproctitle
 
+from chimbuko.core.files import write_atomically
 from chimbuko.runtime.process.lifetime import (
     OOM_VARIABLE,
     Sacrifice,
@@ -32,7 +35,13 @@ from chimbuko.runtime.process.lifetime import (
 )
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.starting import end_fork
-from chimbuko.runtime.process.usercommand import PASSED_ON, CommandError, UserCommand, shell_code
+from chimbuko.runtime.process.usercommand import (
+    FOR_THE_COMMAND,
+    PASSED_ON,
+    CommandError,
+    UserCommand,
+    shell_code,
+)
 from chimbuko.runtime.process.wakeup import Wakeup
 
 TITLE = "chimbuko.launcher"
@@ -48,6 +57,8 @@ class Order(msgspec.Struct, frozen=True):
 
     words: list[bytes]
     environment: dict[bytes, bytes]
+    info: bytes
+    """Path of the description of the run (``RunInfo``), which gets the exit code if the launcher dies."""
 
 
 class News(msgspec.Struct, frozen=True):
@@ -111,9 +122,51 @@ def is_apart() -> bool:
     return _link is not None
 
 
-def application_to_start() -> Application:
-    """Return the application before its start: a child of this process's parent where that waits for it."""
-    return UserCommand() if _link is None else _Application(_link)
+class Interrupts:
+    """Number of signals that have asked a run to end, each of which its application gets, too."""
+
+    def __init__(self, application: Application | None = None) -> None:
+        self.count = 0
+        self._application = application
+
+    def note(self, number: int, frame: object) -> None:
+        """Note one, as the handler of a signal."""
+        self.count += 1
+        if self._application is not None:
+            self._application.pass_on(number, frame)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An application that was started, before anything of ours that analyses it."""
+
+    application: Application
+    environment: Mapping[str, str]
+    interrupts: Interrupts
+    is_ours: bool
+    """Whether it is no program of the user, but a replay of ours, which is of no use without the analysis."""
+
+
+def begin(words: Sequence[str], environment: Mapping[str, str], info: Path, is_ours: bool) -> Begun:
+    """Start the application: as a child of this process's parent, where that waits for it.
+
+    Parameters
+    ----------
+    info
+        File with the description of the run.
+
+    Raises
+    ------
+    CommandError
+        It cannot be run.
+    """
+    application: Application = UserCommand() if _link is None else _Application(_link, info)
+    interrupts = Interrupts(application)
+    heed(FROM_OTHERS, interrupts.note)
+    heed(FOR_THE_COMMAND, application.pass_on)
+    own = {name: value for name, value in environment.items() if name != OOM_VARIABLE}
+    application.start(words, own)
+    return Begun(application, environment, interrupts, is_ours)
 
 
 def news_of_application() -> list[int]:
@@ -124,15 +177,17 @@ def news_of_application() -> list[int]:
 class _Application:
     """The application as the child of the launcher's parent, which passes signals on to it."""
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, info: Path) -> None:
         self.pid = 0
         self._code: int | None = None
         self._link = link
+        self._info = info
 
     def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         """See ``Application``."""
         encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
-        _send(self._link, msgspec.msgpack.encode(Order([os.fsencode(word) for word in words], encoded)))
+        order = Order([os.fsencode(word) for word in words], encoded, os.fsencode(self._info.absolute()))
+        _send(self._link, msgspec.msgpack.encode(order))
         news = _news(self._link)
         if news is None or not news.pid:
             raise CommandError(words[0], news.error if news else errno.ECHILD)
@@ -166,7 +221,8 @@ class _Parent:
         self._launcher = launcher
         self._link = link
         self._application = UserCommand()
-        self._is_started = False
+        self._info = b""
+        """Description of the run, once the application is started."""
         self._is_reported = False
 
     def attend(self) -> int:
@@ -175,18 +231,22 @@ class _Parent:
         listening = [self._link.fileno()]
         with Wakeup() as wakeup:
             while (status := os.waitpid(self._launcher, os.WNOHANG))[0] == 0:
-                if self._is_started and not self._is_reported:
+                if self._info and not self._is_reported:
                     self._report()
                 wakeup.wait(PATIENCE_S, listening)
                 if listening and select.select(listening, [], [], 0.0)[0]:
                     listening = listening if self._obey() else []
         code = os.waitstatus_to_exitcode(status[1])
         self._launcher = 0
-        if code >= 0 or not self._is_started:
+        is_running = bool(self._info) and self._application.poll() is None
+        if not self._info or (code >= 0 and not is_running):
             return shell_code(code)
-        if self._application.poll() is None:
-            log(f"the analysis has ended early (signal {-code}); the program goes on")
-        return self._application.wait()
+        if is_running:
+            why = f"signal {-code}" if code < 0 else f"code {code}"
+            log(f"the analysis has ended early ({why}); the program goes on")
+        code = self._application.wait()
+        _note_exit_code(Path(os.fsdecode(self._info)), code)
+        return code
 
     def _obey(self) -> bool:
         """Start what the launcher wants; return False where the launcher has gone."""
@@ -200,7 +260,7 @@ class _Parent:
         except CommandError as error:
             news = News(error=error.number)
         else:
-            self._is_started = True
+            self._info = wanted.info
             news = News(pid=self._application.pid)
         _send(self._link, msgspec.msgpack.encode(news))
         return True
@@ -217,6 +277,14 @@ class _Parent:
             with suppress(OSError):
                 os.kill(self._launcher, number)
         self._application.pass_on(number)
+
+
+def _note_exit_code(path: Path, code: int) -> None:
+    """Note the exit code of an application whose launcher has died in the description of the run."""
+    # The folder may have been moved, and the disk be full.
+    with suppress(OSError, msgspec.DecodeError):
+        info = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        write_atomically(path, msgspec.json.encode({**info, "exit_code": code}))
 
 
 def _send(link: socket.socket, message: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -21,20 +22,21 @@ from chimbuko.capture.trace.isolated import readable
 from chimbuko.capture.trace.recordedstreams import note_recorded
 from chimbuko.capture.trace.tausettings import application_settings, transport_settings
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.launcher.agents import AgentOptions, check_agents
-from chimbuko.launcher.application import is_apart
+from chimbuko.launcher.application import Begun, begin, is_apart
 from chimbuko.launcher.closing import Show
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import RunOptions
 from chimbuko.launcher.outcome.progress import say
-from chimbuko.launcher.services.choices import ServiceOptions
+from chimbuko.launcher.services.choices import ServiceChoices, ServiceOptions
 from chimbuko.launcher.tracecontroller import RecordedTrace, TraceController, Unfinished
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.runtime.process.cores import pin
-from chimbuko.runtime.process.usercommand import check_command
+from chimbuko.runtime.process.usercommand import CommandError, check_command
+from chimbuko.runtime.protocol.metricsplace import metrics_of_part, metrics_place
 from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
 from chimbuko.runtime.runs.environment import surroundings
@@ -44,13 +46,13 @@ from chimbuko.runtime.runs.programname import as_folder, program_of
 def lead(options: RunOptions, show: Show) -> int:
     """Make the run's folder, and lead the run to its end.
 
-    The exit code is the program's, or 130 where a recorded run was interrupted.
+    A program begins first: from then on it goes on whatever becomes of the analysis. The exit code is the
+    program's, or 130 where a recorded run was interrupted.
 
     Raises
     ------
     ChimbukoError
-        The analysis cannot begin, or the command cannot be run, and then the run has no folder; the program
-        was not started.
+        What was given is wrong, and nothing was started; or the analysis of what was recorded cannot begin.
     """
     if options.command:
         check_command(options.command[0])
@@ -61,20 +63,23 @@ def lead(options: RunOptions, show: Show) -> int:
     config = msgspec.structs.replace(
         options.analysis.config, lockstep=bool(options.trace) or options.lockstep
     )
+    _check_ports(options.services, config.server_parts)
     if options.cores and is_apart():
         pin(options.cores)
-    await_kernels()
+    if options.is_in_one_process:
+        await_kernels()
     run = _folder(options, config, _program(options.command, traces.others, recorded))
     if traces.others:
         period_us = options.analysis.config.period_us
         recorded += taken_in(run, traces.others, options.agents, period_us, problems)
     if recorded:
         note_recorded(run, recorded)
-    place = _place(options, run)
-    if place is not None:
-        problems += place.refusals
-    came = place.transport if place else Transport.RECORDED
-    run.write_info(msgspec.structs.replace(run.read_info(), transport=came.value))
+    try:
+        place = _place(options, run)
+        begun = None if place is None else _begin(options, run, place, problems)
+    except ChimbukoError:
+        _discard(run)
+        raise
     readers = AgentOptions(
         config=config,
         node=platform.node(),
@@ -83,14 +88,15 @@ def lead(options: RunOptions, show: Show) -> int:
         recorded=recorded if options.trace else [],
     )
     services = _services(options, config, recorded)
+    if begun is None:
+        run.write_info(msgspec.structs.replace(run.read_info(), transport=Transport.RECORDED.value))
     if options.is_in_one_process:
         trace = RecordedTrace(recorded, readers.node, min(len(recorded), len(os.sched_getaffinity(0))))
         try:
             return TraceController(run, services, trace, problems).lead(options.analysis.relabel, show)
         except Unfinished as error:
             say(f"{error}; all is analysed once more, by separate processes")
-    application, environment = _application(options, run, place, problems)
-    controller = Controller(run, services, readers, application, environment, problems)
+    controller = Controller(run, services, readers, begun, problems)
     return controller.lead(options.analysis.relabel, options.keep, show)
 
 
@@ -174,17 +180,45 @@ def _place(options: RunOptions, run: RunDirectory) -> StreamPlace | None:
     return place_streams(run, run.read_info().id, platform.node(), wanted)
 
 
-def _application(
-    options: RunOptions, run: RunDirectory, place: StreamPlace | None, problems: list[str]
-) -> tuple[list[str], dict[str, str]]:
-    """The command to run, and its environment; no command for a recorded trace."""
+def _begin(options: RunOptions, run: RunDirectory, place: StreamPlace, problems: list[str]) -> Begun:
+    """Start the user's program, or the replay that stands for one.
+
+    Raises
+    ------
+    CommandError
+        It cannot be run.
+    """
+    problems += place.refusals
     environment = dict(os.environ)
-    if place is None:
-        return [], environment
+    words = list(options.command)
     if options.replay:
         engine, _ = transport_settings(place.transport)
-        words = [*options.replay, "--to", str(place.folder), "--pace", options.pace, "--engine", engine]
-        return [sys.executable, "-m", "chimbuko", "replay", *words], environment
-    period_us = options.analysis.config.period_us
-    environment |= application_settings(run.settings, place.folder, period_us, os.environ, place.transport)
-    return list(options.command), shielded(place, options.transport, environment, problems)
+        replayed = [*options.replay, "--to", str(place.folder), "--pace", options.pace, "--engine", engine]
+        words = [sys.executable, "-m", "chimbuko", "replay", *replayed]
+    else:
+        period_us = options.analysis.config.period_us
+        environment |= application_settings(
+            run.settings, place.folder, period_us, os.environ, place.transport
+        )
+        environment = shielded(place, options.transport, environment, problems)
+    run.write_info(msgspec.structs.replace(run.read_info(), transport=place.transport.value))
+    try:
+        return begin(words, environment, run.info_path, is_ours=bool(options.replay))
+    except CommandError:
+        shutil.rmtree(place.guard.folder, ignore_errors=True)
+        raise
+
+
+def _check_ports(wanted: ServiceChoices, server_parts: int) -> None:
+    """Refuse ports that are taken, while nothing has been started that would run without them."""
+    if wanted.port:
+        wanted.front.listen(wanted.port).close()
+    for part in range(server_parts if wanted.metrics is not None else 0):
+        address, port = metrics_place(metrics_of_part(wanted.metrics or "", part))
+        try:
+            socket.create_server((address, port)).close()
+        except OSError as error:
+            raise ServiceError(
+                f"--metrics {wanted.metrics}: port {port} of {address} cannot be used ({error.strerror}); "
+                "choose another, 0 takes any"
+            ) from None

@@ -94,13 +94,20 @@ def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
     return lines
 
 
-def note_failed_start(run: RunDirectory) -> None:
-    """Note that a run has not begun: nothing was found, so nothing waits to be stored."""
+def note_failed_start(run: RunDirectory, exit_code: int | None = None) -> None:
+    """Note that the analysis of a run has not begun: nothing was found, so nothing waits to be stored.
+
+    Parameters
+    ----------
+    exit_code
+        Exit code of the program that ran without it; None where there was none.
+    """
     for note, left in left_behind(run):
         shutil.rmtree(left.folder, ignore_errors=True)
         note.unlink(missing_ok=True)
     ended_us = time.time_ns() // 1000
-    run.write_info(msgspec.structs.replace(run.read_info(), state=FAILED, ended_us=ended_us))
+    info = run.read_info()
+    run.write_info(msgspec.structs.replace(info, state=FAILED, ended_us=ended_us, exit_code=exit_code))
 
 
 def is_alive_elsewhere(run: RunDirectory, info: RunInfo) -> bool:

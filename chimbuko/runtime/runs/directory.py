@@ -65,7 +65,7 @@ NEVER_STARTED = (126, 127)
 """Exit codes of a command that cannot be run, or does not exist."""
 
 FAILED = "failed"
-"""State of a run whose analysis could not begin, so that its program was not started."""
+"""State of a run whose analysis could not begin; its program, if it has one, ran without it."""
 
 LONGEST_NAME_BYTES = 200
 """Maximum length of a run's name: file systems take 255 bytes, and a folder that is being made has a longer

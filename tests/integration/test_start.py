@@ -1,0 +1,110 @@
+"""The program starts and goes on, whatever becomes of the analysis around it in its first second."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from chimbuko.capture.follow.space import MEMORY
+from chimbuko.launcher.application import TITLE
+from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, Start
+from tests.thorough import first
+
+CODE = 7
+"""Exit code of the program."""
+GUARD = "chimbuko.capture.follow.guard"
+DELAYS_S = [0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0]
+"""Times from the appearance of a process to its death."""
+
+
+def program(folder: Path) -> list[str | Path]:
+    """A traced program of two seconds, with an exit code of its own."""
+    script = folder / "traced.py"
+    script.write_text(
+        "import sys, time\n"
+        "def work(): time.sleep(0.01)\n"
+        "for _ in range(200): work()\n"
+        f"open({str(folder / 'ended')!r}, 'w').close()\n"
+        f"sys.exit({CODE})\n"
+    )
+    return [sys.executable, "-m", "chimbuko", "trace", script]
+
+
+def kill_early(run: Run, module: str, after_s: float) -> None:
+    """kill -9 of a process, so long after it can be seen, or of none where it is never seen."""
+    while run.process.poll() is None:
+        if pids := run.processes(module):
+            time.sleep(after_s)
+            with suppress(ProcessLookupError):
+                os.kill(pids[0], signal.SIGKILL)
+            return
+
+
+def left_in_memory(run: Run, before: set[Path]) -> set[Path]:
+    """Folders of streams that are there, and were not before."""
+    return {path for path in MEMORY.glob("chimbuko-*") if run_id(run) in path.name} - before
+
+
+def run_id(run: Run) -> str:
+    return run.info.id
+
+
+@pytest.mark.parametrize(
+    ("module", "after_s"),
+    first(5, [(module, after_s) for after_s in DELAYS_S for module in (BROKER, GUARD, SERVER, STORE, AGENT)]),
+)
+def test_the_program_runs_and_is_analysed_where_a_part_is_killed_at_its_start(
+    start: Start, tmp_path: Path, module: str, after_s: float
+) -> None:
+    run = start("--no-dashboard", "--", *program(tmp_path))
+    kill_early(run, module, after_s)
+    assert run.end() == CODE, run.output
+    assert (tmp_path / "ended").exists(), run.output
+    assert "Traceback" not in run.output
+    assert run.info.state == "finished", run.output
+    assert run.info.exit_code == CODE
+    (stream,) = run.health
+    assert (stream.state, stream.gap_steps) == ("ended", 0), run.output
+    assert stream.calls >= 200, run.output
+    assert left_in_memory(run, set()) == set()
+
+
+@pytest.mark.parametrize("after_s", first(1, DELAYS_S))
+def test_the_program_runs_where_the_launcher_is_killed_as_it_starts_the_analysis(
+    start: Start, tmp_path: Path, after_s: float
+) -> None:
+    run = start("--no-dashboard", "--", *program(tmp_path))
+    kill_early(run, BROKER, 0.0)
+    kill_early(run, TITLE, after_s)
+    assert run.end() == CODE, run.output
+    assert (tmp_path / "ended").exists(), run.output
+    if run.info.state != "finished":
+        assert "the analysis has ended early (signal 9); the program goes on" in run.output
+        assert run.info.exit_code == CODE
+
+
+def test_the_program_runs_without_analysis_where_that_cannot_begin(start: Start, tmp_path: Path) -> None:
+    run = start("--no-dashboard", "--store", "postgresql://127.0.0.1:9/none", "--", *program(tmp_path))
+    assert run.end() == CODE, run.output
+    assert (tmp_path / "ended").exists(), run.output
+    assert "the program runs without analysis: " in run.output
+    assert "Traceback" not in run.output
+    assert (run.info.state, run.info.exit_code) == ("failed", CODE)
+    assert left_in_memory(run, set()) == set()
+
+
+def test_the_program_runs_where_the_folder_of_the_run_is_moved_as_it_starts(
+    start: Start, tmp_path: Path
+) -> None:
+    run = start("--no-dashboard", "--", *program(tmp_path))
+    run.wait_until(lambda: (run.folder / "logs" / "broker.log").exists(), pause_s=0.002)
+    shutil.move(run.folder, tmp_path / "elsewhere")
+    assert run.end() == CODE, run.output
+    assert (tmp_path / "ended").exists(), run.output
