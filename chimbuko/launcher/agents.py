@@ -22,8 +22,6 @@ from chimbuko.ad.handoff.processspecs import AgentSpec, RecordedStream
 from chimbuko.ad.handoff.spoolcopies import SpoolCopies
 from chimbuko.ad.streams.deltalog import LOG_FILES
 from chimbuko.capture.follow.leftovers import remove_leftovers
-from chimbuko.capture.follow.presence import Role, announce
-from chimbuko.capture.follow.starter import GuardStarter
 from chimbuko.capture.follow.steps import INDEX, is_closed
 from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, find_live
 from chimbuko.core.config import AnalysisConfig
@@ -120,10 +118,6 @@ def _advice(stream: StreamName) -> str:
     )
 
 
-GUARD_STOP_S = 5.0
-"""Longest wait for the guard, in seconds: it ends with the application, but what that has started in the
-background may go on.
-"""
 LONGEST_DELIVERY_S = 600.0
 """Longest time for the delivery of findings, in seconds. An agent gives up by itself when nothing gets
 through any more.
@@ -183,7 +177,6 @@ class Agents:
         place = options.place
         self._copies = SpoolCopies(self._scratch, run.rescued(options.node), NAMES, f"*/{LOG_FILES}")
         self._is_rescued = False
-        self._guard = GuardStarter(place.guard, run.logs / "guard.log") if place else None
         self._collisions = None if place is None else Collisions(place.folder)
         recorder_log = run.logs / f"recorder-{options.node}.log"
         self._recorder = None if place is None else RecorderWatch(place.folder, recorder_log)
@@ -192,9 +185,6 @@ class Agents:
         is_live = self._options.place is not None
         remove_leftovers()
         self._note.write()
-        if self._guard is not None:
-            announce(self._guard.folder, "launcher", Role.LAUNCHER)
-            self._guard.ensure()
         try:
             for index in range(len(self._options.names)):
                 self._group.add(self._start(index), can_go_on=True, may_end=not is_live)
@@ -215,8 +205,6 @@ class Agents:
             One did not start.
         """
         self._group.wait_ready()
-        if self._guard is not None:
-            self._guard.wait()
 
     @property
     def is_analysing(self) -> bool:
@@ -290,9 +278,6 @@ class Agents:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._copies.remove()
             self._note.remove()
-        if self._guard is not None:
-            with self._failures.survived("the guard of the streams could not be asked to end"):
-                self._guard.stop(GUARD_STOP_S)
         return self._is_delivered
 
     def _undelivered(self) -> str:

@@ -12,10 +12,10 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import redis
 
-from chimbuko.capture.follow.presence import Role, announce
 from chimbuko.capture.follow.starter import GuardStarter
+from chimbuko.capture.trace.discovery import Transport
 from chimbuko.core.errors import ServiceError
-from chimbuko.launcher.agents import GUARD_STOP_S, RESCUE_AFTER_S, AgentOptions, Agents
+from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.application import Begun, Interrupts, news_of_application
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.kernels import await_kernels
@@ -34,6 +34,10 @@ from chimbuko.runtime.runs.directory import RunDirectory
 
 INTERRUPTED_CODE = 130
 STDERR = 2
+TOO_LATE = (
+    "the program had ended before the analysis could begin, and over SST nothing of it is kept; "
+    "take --transport files"
+)
 LOOK_S = 0.5
 """Seconds between two looks, where nothing happens."""
 MOST_STARTS = 5
@@ -114,6 +118,7 @@ class Controller:
         await_kernels(lambda: self._interrupts.count > 0)
         with Wakeup() as wakeup, self._started(wakeup) as (services, agents):
             self._announce(services)
+            self._note_if_too_late()
             code = self._watch(services, agents, wakeup)
             agents.finish()
             services.finish()
@@ -163,6 +168,14 @@ class Controller:
         is_for_a_program = self._begun is not None and not self._begun.is_ours
         return is_for_a_program and self._interrupts.count == 0 and starts.in_a_row < MOST_STARTS
 
+    def _note_if_too_late(self) -> None:
+        """Note it where nothing of the program can be read any more: files wait for readers, SST does not."""
+        place, begun = self._agents.place, self._begun
+        is_kept = place is None or place.transport is not Transport.SST
+        if begun is None or begun.is_ours or is_kept or begun.application.poll() is None:
+            return
+        self._problems.append(TOO_LATE)
+
     def _announce(self, services: Services) -> None:
         if services.dashboard_url:
             self._address.keep(services.dashboard_url)
@@ -174,14 +187,9 @@ class Controller:
 
     def _guard_streams(self) -> None:
         """Have the streams guarded as soon as there can be some; agents see later that a guard is there."""
-        if self._guard is None:
-            return
-        # Without a word of the application the guard looks at its streams alone.
-        with suppress(OSError):
-            announce(self._guard.folder, "launcher", Role.LAUNCHER)
-            if self._begun is not None:
-                announce(self._guard.folder, "application", Role.APPLICATION, self._begun.application.pid)
-            self._guard.ensure()
+        if self._guard is not None:
+            with self._failures.survived("the streams have no guard yet"):
+                self._guard.begin(None if self._begun is None else self._begun.application.pid)
 
     def _end_replay(self) -> None:
         """End the application of ours whose streams nobody is going to read."""
@@ -193,7 +201,7 @@ class Controller:
         """Remove the address, and the folder of the streams where no guard has come that would do it."""
         self._address.remove()
         # What the application has started in the background may still write streams, under its guard.
-        if self._guard is not None and self._guard.stop(GUARD_STOP_S):
+        if self._guard is not None and self._guard.stop():
             shutil.rmtree(self._guard.folder, ignore_errors=True)
 
     def _watch(self, services: Services, agents: Agents, wakeup: Wakeup) -> int:

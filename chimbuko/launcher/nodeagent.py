@@ -12,6 +12,7 @@ from pathlib import Path
 
 import redis
 
+from chimbuko.capture.follow.starter import GuardStarter
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.recordedstreams import recorded_streams
 from chimbuko.core.errors import ConfigError, ServiceError
@@ -135,11 +136,15 @@ class NodeAgent:
         self._problems += place.refusals
         options = AgentOptions(info.config, self._node, (name,), place, is_revived=True)
         url = self._run.read_broker_url()
+        guard = GuardStarter(place.guard, self._run.logs / "guard.log")
         with ExitStack() as stack:
             stack.enter_context(self._heard(presence))
             await_kernels(lambda: self._is_unwanted_while_compiling(place.folder))
+            guard.begin()
+            stack.callback(guard.stop)
             agents = stack.enter_context(Agents(self._run, info.id, options, url, self._problems))
             agents.wait_ready()
+            guard.wait()
             if not self._streams:
                 leave_mark(place.folder, place.transport, shield_of(place, self._problems))
             say(f"{name} reads the streams in {place.folder}")

@@ -177,9 +177,11 @@ class Run(Command, Outcome):
 def children(pid: int) -> list[int]:
     """Ids of the processes that one has started."""
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found += map(int, task.read_text().split())
+    # It may end meanwhile.
+    with suppress(FileNotFoundError):
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, task.read_text().split())
     return found
 
 

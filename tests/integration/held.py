@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Run
 
 CODE = 7
@@ -51,8 +52,8 @@ class Held:
         return path.read_text().strip() if path.exists() else ""
 
     def wait(self, run: Run) -> None:
-        """Until it runs."""
-        run.wait_until(lambda: bool(self.pid))
+        """Until it runs and is analysed: it begins before the analysis does."""
+        run.wait_until(lambda: bool(self.pid) and RunDirectory(run.folder).alive_path.exists())
 
     def release(self) -> None:
         """Let it come to its end, after the launcher has had time to look around."""

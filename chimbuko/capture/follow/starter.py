@@ -11,7 +11,7 @@ from pathlib import Path
 
 import chimbuko
 from chimbuko.capture.follow.guard import Options
-from chimbuko.capture.follow.presence import STOPPED, guard_of, looked_up
+from chimbuko.capture.follow.presence import STOPPED, Role, announce, guard_of, looked_up
 from chimbuko.core.errors import ServiceError
 from chimbuko.runtime.process.lifetime import Sacrifice, oom_score, set_oom_score
 from chimbuko.runtime.process.signals import END
@@ -19,6 +19,10 @@ from chimbuko.runtime.process.signals import END
 LOG = "guard.log"
 MODULE = "chimbuko.capture.follow.guard"
 READY_S = 20.0
+STOP_S = 5.0
+"""Longest wait for the end of the guard, in seconds: it ends with the application, but what that has started
+in the background may go on.
+"""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 60.0
 
 
@@ -45,6 +49,26 @@ class GuardStarter:
     def folder(self) -> str:
         """Folder that is guarded."""
         return self._options.folder
+
+    def begin(self, application: int | None = None) -> None:
+        """Start the guard for the launcher, which is this process, and its application.
+
+        Parameters
+        ----------
+        application
+            Process id of the application; None where others start it.
+
+        Raises
+        ------
+        OSError
+            The folder is gone, or no process can be started.
+        """
+        announce(self.folder, "launcher", Role.LAUNCHER)
+        if application is not None:
+            # Without a word of it the guard looks at its streams alone.
+            with suppress(OSError):
+                announce(self.folder, "application", Role.APPLICATION, application)
+        self.ensure()
 
     def ensure(self) -> None:
         """Start a guard if there is none, make it go on if it was stopped: cheap, for every second.
@@ -89,7 +113,7 @@ class GuardStarter:
                 )
             time.sleep(0.005)
 
-    def stop(self, timeout_s: float) -> bool:
+    def stop(self, timeout_s: float = STOP_S) -> bool:
         """Let the guard know to end when the application has, and wait; whether it did within the time.
 
         A guard of somebody else is asked, too. It goes on for as long as a stream is being written.
