@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.part import HELD_UP
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind, recurrence_id
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.names import is_current
 from chimbuko.provenance.query.rows import AnyRow
 from chimbuko.provenance.query.runreader import RunReader
@@ -153,7 +153,7 @@ class Incidents:
             RecurrenceSummary(
                 recurrence_id(row.number),
                 row.sentence,
-                msgspec.json.decode(zlib.decompress(row.details), type=Recurrence),
+                msgspec.json.decode(unpacked(row.details), type=Recurrence),
             )
             for row in self._reader.rows(statement.order_by(columns.cost_us.desc(), columns.number))
         ]
@@ -242,7 +242,7 @@ nobody knows that it was held up."""
 
 
 def _unpacked(details: bytes) -> Incident:
-    return msgspec.json.decode(zlib.decompress(details), type=Incident)
+    return msgspec.json.decode(unpacked(details), type=Incident)
 
 
 _SHOWN = tuple(

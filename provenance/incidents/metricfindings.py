@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import zlib
 
 import msgspec
 from sqlalchemy import select
 
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.unpacking import unpacked
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import METRIC_FINDINGS
@@ -46,7 +46,7 @@ def metric_findings(reader: RunReader) -> list[MetricFinding]:
             row.number,
             f"M{row.number}",
             row.sentence,
-            msgspec.json.decode(zlib.decompress(row.details), type=Finding),
+            msgspec.json.decode(unpacked(row.details), type=Finding),
         )
         for row in reader.rows(statement.order_by(columns.number))
     ]

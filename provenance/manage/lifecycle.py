@@ -145,8 +145,10 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
 
 
 def _files_of(run: RunDirectory, patterns: Iterable[str]) -> set[Path]:
+    """Return files in the folder of a run, and none that a link to another folder leads to."""
+    folder = run.path.resolve()
     found = {path for pattern in patterns for path in run.path.glob(pattern)}
-    return {path for path in found if not path.is_dir()}
+    return {path for path in found if not path.is_dir() and path.parent.resolve().is_relative_to(folder)}
 
 
 def _folders_in(folder: Path) -> list[Path]:

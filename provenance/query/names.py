@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +13,7 @@ from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import RankKey
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.core.calls.record import judged_us
+from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.filters import CallFilter, matching_functions, matching_names
 from chimbuko.provenance.query.planner import IndexScan, Resolved, of_ranks, one_of
 from chimbuko.provenance.query.rows import AnyRow, AnySelect
@@ -247,7 +247,7 @@ def finding_calls(
         columns.run == run, columns.number == (int(match[1]) if match else 0)
     )
     for function, details in rows(statement):
-        found = msgspec.json.decode(zlib.decompress(details), type=Recurrence)
+        found = msgspec.json.decode(unpacked(details), type=Recurrence)
         match found.kind:
             case RecurrenceKind.INTERRUPTIONS:
                 return FindingCalls(found.program, short_us=found.longest_us)

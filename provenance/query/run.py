@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import Self
 
@@ -11,6 +10,7 @@ import numpy as np
 from sqlalchemy import Engine, and_, func, select
 
 from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
+from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.calls import Calls
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.query.steps import Steps
@@ -59,7 +59,7 @@ class Models:
         rows = self._reader.rows(statement)
         if not rows:
             return None
-        return FunctionModel(rows[0].version, program, function, zlib.decompress(rows[0].model))
+        return FunctionModel(rows[0].version, program, function, unpacked(rows[0].model))
 
     def newest(self) -> list[FunctionModel]:
         """Return the newest model of each function, by program and name."""
@@ -80,7 +80,7 @@ class Models:
             .order_by(function.program, function.name)
         )
         return [
-            FunctionModel(version, program, name, zlib.decompress(packed))
+            FunctionModel(version, program, name, unpacked(packed))
             for version, program, name, packed in self._reader.rows(statement)
         ]
 
@@ -96,7 +96,7 @@ class Models:
         with self._reader.connected() as connection:
             for rows in connection.execute(statement).partitions(at_once):
                 for version, program, name, packed in rows:
-                    yield FunctionModel(version, program, name, zlib.decompress(packed))
+                    yield FunctionModel(version, program, name, unpacked(packed))
 
 
 class Dropped(msgspec.Struct, frozen=True, array_like=True):
@@ -223,7 +223,7 @@ class Provenance:
         return [
             RankPath([functions[number] for number in paths.functions(path)], calls, exclusive_us)
             for (packed,) in self.reader.rows(select(columns.paths).where(*of_rank))
-            for path, calls, exclusive_us in np.frombuffer(zlib.decompress(packed), RANK_PATH).tolist()
+            for path, calls, exclusive_us in np.frombuffer(unpacked(packed), RANK_PATH).tolist()
         ]
 
     def function_statistics(self) -> list[FunctionStatistics]:

@@ -13,6 +13,7 @@ from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.incidents.sentence import recurrence_sentence, sentence
 from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence, recurrence_id
+from chimbuko.core.unpacking import unpacked
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
@@ -112,7 +113,7 @@ def _packed(value: msgspec.Struct) -> bytes:
 
 
 def _unpacked(packed: bytes) -> Recurrence:
-    return msgspec.json.decode(zlib.decompress(packed), type=Recurrence)
+    return msgspec.json.decode(unpacked(packed), type=Recurrence)
 
 
 def write_metric_findings(connection: Connection, run: int, found: Sequence[Finding]) -> list[MetricFinding]:
@@ -132,4 +133,4 @@ def write_metric_findings(connection: Connection, run: int, found: Sequence[Find
 
 
 def _finding_of(packed: bytes) -> Finding:
-    return msgspec.json.decode(zlib.decompress(packed), type=Finding)
+    return msgspec.json.decode(unpacked(packed), type=Finding)

@@ -18,6 +18,7 @@ from chimbuko.core.errors import ServiceError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.unpacking import unpacked
 from chimbuko.pserver.state.functions import Functions
 from chimbuko.runtime.protocol.messages import Frame, PathStatistics, RankStatistics
 from chimbuko.runtime.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, ProgramCounter, SlowRank
@@ -227,10 +228,10 @@ def read_report(path: Path) -> Report:
 
     Raises
     ------
-    OSError, EOFError, msgspec.MsgspecError
+    OSError, StoreError, msgspec.MsgspecError
         It is not there, or damaged.
     """
-    return msgspec.json.decode(gzip.decompress(path.read_bytes()), type=Report)
+    return msgspec.json.decode(unpacked(path.read_bytes()), type=Report)
 
 
 def write_report(path: Path, report: Report) -> None:

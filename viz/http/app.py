@@ -125,7 +125,7 @@ def create_app(
     """
     app = plain_app(static, static / "index.html")
     app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
-    _add_page(app, run.name, static)
+    _add_page(app, run, static)
     # Pings every 2 s: a cut tunnel is noticed within 4 s. Threads: see docs of Flask-SocketIO on eventlet.
     sockets = SocketIO(
         app,
@@ -181,18 +181,27 @@ def page_of(file: Path, path: str, **data: str) -> Response:
     return Response(text, mimetype="text/html", headers={"Cache-Control": "no-cache"})
 
 
-def _add_page(app: Flask, run_name: str, static: Path) -> None:
-    home = "r/" + quote(run_name, safe="")
+def renamed_page(name: str, rest: str) -> Any:
+    """Return a redirect to the same page of a run by its name, from one by its id, as alerts have it."""
+    up = "../" * (rest.count("/") + 1) if rest else ""
+    query = f"?{request.query_string.decode()}" if request.query_string else ""
+    return redirect(up + quote(name, safe="") + (f"/{quote(rest, safe='/:')}" if rest else "") + query, 302)
+
+
+def _add_page(app: Flask, run: RunInfo, static: Path) -> None:
+    home = "r/" + quote(run.name, safe="")
 
     @app.get("/")
     def root() -> Any:
         return redirect(home, 302)
 
     @app.get("/r/<name>")
-    @app.get("/r/<name>/<path:_rest>")
-    def page(name: str, _rest: str = "") -> Response:
-        if name != run_name:
-            raise NotFound(f"No run {name!r} here: this dashboard shows {run_name!r}.")
+    @app.get("/r/<name>/<path:rest>")
+    def page(name: str, rest: str = "") -> Any:
+        if name == run.id != run.name:
+            return renamed_page(run.name, rest)
+        if name != run.name:
+            raise NotFound(f"No run {name!r} here: this dashboard shows {run.name!r}.")
         return page_of(static / "index.html", request.path)
 
 

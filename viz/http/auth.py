@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
@@ -87,13 +88,14 @@ class AccessControl:
         return []
 
 
+_HOST = re.compile(r"(?:\[(?P<address>[^\]]+)\]|(?P<name>[^:\[\]]+))(?::\d*)?")
 _PRIVATE = [("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer")]
 
 
 def host_name(host: str) -> str:
-    """Return a ``Host`` header without its port; IPv6 addresses without brackets."""
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return name.lower()
+    """Return a ``Host`` header without its port, IPv6 addresses without brackets; empty for what is none."""
+    found = _HOST.fullmatch(host)
+    return (found["address"] or found["name"]).lower() if found else ""
 
 
 def _is_address(host: str) -> bool:

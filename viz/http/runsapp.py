@@ -26,7 +26,7 @@ from chimbuko.viz.api.blueprint import SharedAnswers
 from chimbuko.viz.api.endpoint import Missing
 from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.api.runslist import RunsList, addresses, readable_runs
-from chimbuko.viz.http.app import STATIC, page_of, plain_app
+from chimbuko.viz.http.app import STATIC, page_of, plain_app, renamed_page
 from chimbuko.viz.http.auth import AccessControl
 from chimbuko.viz.http.dashboards import Dashboard
 from chimbuko.viz.jobs.workerpool import WorkerPool
@@ -206,9 +206,14 @@ def _pages(folder: Path, static: Path) -> Flask:
         return response
 
     @app.get("/r/<name>")
-    @app.get("/r/<name>/<path:_rest>")
-    def page(name: str, _rest: str = "") -> Response:
-        if name in addresses(readable_runs(folder)).values():
+    @app.get("/r/<name>/<path:rest>")
+    def page(name: str, rest: str = "") -> Any:
+        readable = list(readable_runs(folder))
+        named = addresses(readable)
+        for run, info in readable:
+            if name == info.id and name not in named.values():
+                return renamed_page(named[run], rest)
+        if name in named.values():
             return page_of(static / "index.html", request.path, mount=f"of/{quote(name, safe='')}/")
         answer = page_of(static / "runs.html", request.path, missing=name)
         answer.status_code = 404

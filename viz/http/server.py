@@ -59,6 +59,9 @@ class _Handler(WSGIRequestHandler):
     """
 
     server: _Server
+    server_version = "chimbuko"
+    # By default, the version of Python.
+    sys_version = ""
 
     def setup(self) -> None:
         """Begin a connection, encrypted if the server uses TLS."""

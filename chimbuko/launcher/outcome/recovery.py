@@ -15,14 +15,14 @@ import msgspec
 
 from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.handoff.spool import SpoolReader, spools_in
-from chimbuko.core.files import replace
+from chimbuko.core.files import is_own_folder, replace
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.provenance.manage.lifecycle import DIED, INTERRUPTED, RUNNING, silence_s, state_of
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics
 from chimbuko.runtime.runs.directory import FAILED, RunDirectory, RunInfo
-from chimbuko.runtime.runs.scratch import left_behind, rescued_folders
+from chimbuko.runtime.runs.scratch import left_behind, rescued_folders, run_of_scratch
 
 MOST_BYTES = 4 << 20
 """Largest amount of records in one transaction, in bytes."""
@@ -103,7 +103,11 @@ def note_failed_start(run: RunDirectory, exit_code: int | None = None) -> None:
         Exit code of the program that ran without it; None where there was none.
     """
     for note, left in left_behind(run):
-        shutil.rmtree(left.folder, ignore_errors=True)
+        folder = Path(left.folder)
+        # A note may name any folder; one that was made for this run names the run.
+        made_for = run_of_scratch(folder) if is_own_folder(folder) else None
+        if made_for is not None and made_for.path == run.path.absolute():
+            shutil.rmtree(folder, ignore_errors=True)
         note.unlink(missing_ok=True)
     ended_us = time.time_ns() // 1000
     info = run.read_info()

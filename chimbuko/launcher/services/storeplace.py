@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.core.errors import ServiceError
+from chimbuko.core.errors import ServiceError, StoreError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.statistics.model import joined_models, load_model, save_model
 from chimbuko.launcher.outcome.leftstatistics import merge_left
@@ -60,7 +60,7 @@ def join_reports(paths: Sequence[Path], into: Path, model: Path) -> None:
     for path in paths:
         try:
             reports.append(read_report(path))
-        except (OSError, EOFError, msgspec.MsgspecError) as error:
+        except (OSError, StoreError, msgspec.MsgspecError) as error:
             raise ServiceError(f"{path}: the report of a part cannot be read ({error})") from error
     write_report(into, joined_reports(reports, str(model)))
 

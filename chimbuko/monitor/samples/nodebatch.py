@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.core import unpacking
 from chimbuko.monitor.samples.rows import CORE, GPU, NODE, OTHER, THREAD, VERSION
 
 
@@ -190,12 +191,12 @@ def unpacked(data: bytes) -> NodeBatch:
     ------
     msgspec.MsgspecError, ValueError
         It is no batch.
-    zlib.error
+    StoreError
         It is damaged.
     """
     if not data.startswith(_BY_COLUMNS):
-        return _decoder.decode(zlib.decompress(data))
-    batch = _decoder.decode(zlib.decompress(data[len(_BY_COLUMNS) :]))
+        return _decoder.decode(unpacking.unpacked(data))
+    batch = _decoder.decode(unpacking.unpacked(data[len(_BY_COLUMNS) :]))
     if not batch.is_known:
         return batch
     rows = {name: _rows(getattr(batch, name), dtype) for name, dtype in _ROWS.items()}

@@ -125,13 +125,18 @@ def _files(opened: ExitStack) -> list[int]:
     found = []
     for path in sorted(PLACE.glob(f"{_prefix()}*")):
         with suppress(OSError):
+            # Others may have put things there under such names, more than this process can open.
+            if not _is_ours(path.lstat()):
+                continue
             file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             opened.callback(os.close, file)
-            state = os.fstat(file)
-            # Others may have put something there under such a name.
-            if stat.S_ISREG(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o077:
+            if _is_ours(os.fstat(file)):
                 found.append(file)
     return found
+
+
+def _is_ours(state: os.stat_result) -> bool:
+    return stat.S_ISREG(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o077
 
 
 def _make_file() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import platform
 import re
@@ -10,7 +9,6 @@ import secrets
 import stat
 import time
 import uuid
-import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,9 +18,10 @@ import msgspec
 
 from chimbuko import __version__
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.core.errors import ConfigError
+from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.names import visible
+from chimbuko.core.unpacking import unpacked
 
 
 def write_secret(path: Path, text: str) -> None:
@@ -145,9 +144,9 @@ class RunDirectory:
             There is no report, or it is damaged.
         """
         try:
-            return gzip.decompress(self.report_path.read_bytes())
-        except (EOFError, zlib.error) as error:
-            raise OSError(f"{self.report_path}: damaged ({error})") from error
+            return unpacked(self.report_path.read_bytes())
+        except StoreError as error:
+            raise OSError(f"{self.report_path}: {error}") from error
 
     @property
     def logs(self) -> Path:
@@ -376,8 +375,9 @@ def new_run(
         raise ConfigError(f"{folder}: holds a run already; choose another with --output")
     try:
         for path in (run.path, run.logs, run.trace, run.settings):
-            # For the owner only: the store's URL may hold a password.
+            # For the owner only, also one that was there: the store's URL may hold a password.
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.chmod(0o700)
         run.write_info(
             RunInfo(
                 id=uuid.uuid4().hex[:12],

@@ -271,6 +271,17 @@ def test_files_of_the_user_stay_when_a_run_is_deleted(made: MadeRun) -> None:
     assert done()["runs"] == []
 
 
+def test_no_link_is_followed_when_a_run_is_deleted(made: MadeRun, tmp_path: Path) -> None:
+    run = made.directory
+    precious = tmp_path / "precious" / "theirs.log"
+    precious.parent.mkdir()
+    precious.write_text("theirs")
+    shutil.rmtree(run.logs, ignore_errors=True)
+    run.logs.symlink_to(precious.parent)
+    assert runs("delete", "heat", "--yes").exit_code == 0
+    assert precious.read_text() == "theirs"
+
+
 def test_a_run_is_not_deleted_unasked(made: MadeRun) -> None:
     assert "give --yes" in refused("delete", "heat")
     before = answers_of(made.directory)

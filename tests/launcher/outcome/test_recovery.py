@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.launcher.outcome.recovery import bring_store_home, recovery_lines
+from chimbuko.launcher.outcome.recovery import bring_store_home, note_failed_start, recovery_lines
 from chimbuko.runtime.runs.directory import new_run
-from chimbuko.runtime.runs.scratch import ScratchNote
+from chimbuko.runtime.runs.scratch import ScratchNote, left_behind, note_run
 
 
 def test_commands_can_be_pasted_whatever_the_folders_are_called(tmp_path: Path) -> None:
@@ -27,6 +27,20 @@ def test_commands_can_be_pasted_whatever_the_folders_are_called(tmp_path: Path) 
     assert rescued == ["chimbuko", "deliver", str(run.path)]
     assert left == ["chimbuko", "deliver", str(run.path), str(folder)]
     assert f"on {platform.node()}, do: " in recovery_lines(run, info)[1]
+
+
+def test_a_note_cannot_have_folders_removed_that_were_not_made_for_the_run(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run", ["./heat"], AnalysisConfig(), None)
+    precious, ours = tmp_path / "precious", tmp_path / "ours"
+    for folder in (precious, ours):
+        folder.mkdir(0o700)
+    note_run(ours, run)
+    for name, folder in (("services", precious), ("agents-node1", ours)):
+        ScratchNote(run, name, folder).write()
+    note_failed_start(run, 3)
+    assert (precious.exists(), ours.exists()) == (True, False)
+    assert (run.read_info().state, run.read_info().exit_code) == ("failed", 3)
+    assert left_behind(run) == []
 
 
 def test_a_store_is_on_the_disk_at_home_before_the_one_it_was_copied_from_goes(

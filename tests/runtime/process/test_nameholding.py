@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -76,6 +77,24 @@ def test_what_others_plant_neither_holds_a_name_nor_keeps_it_from_us(planted: st
             hold("heat")
     assert not is_held("heat")
     assert target.stat().st_mtime == 0
+
+
+def test_a_stranger_with_many_names_takes_no_descriptors(place: Path) -> None:
+    """More than a process can open."""
+    if os.getuid():
+        pytest.skip("only root can give files away")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for number in range(100):
+        path = place / f"chimbuko-names-{os.getuid()}-{number}"
+        path.touch(0o666)
+        os.chown(path, os.getuid() + 1, -1)
+    opened = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 50, before[1]))
+    try:
+        with hold("heat"):
+            assert is_held("heat")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_of_many_who_are_the_first_one_holds_a_name(place: Path) -> None:

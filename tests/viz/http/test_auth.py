@@ -106,3 +106,5 @@ def test_dashboards_of_one_host_have_different_cookies() -> None:
 
 def test_host_names() -> None:
     assert [host_name(text) for text in ("a:1", "A", "[::1]:2", "[::1]")] == ["a", "a", "::1", "::1"]
+    for crooked in ("[::1].evil.example", "[::1]:80.evil.example", "localhost:80@evil.example", "", "[::1"):
+        assert host_name(crooked) == ""

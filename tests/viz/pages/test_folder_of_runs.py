@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+import requests
 from click.testing import CliRunner
 from werkzeug.test import Client
 
@@ -193,6 +194,16 @@ def test_what_is_not_there_is_said(served: ServedFolder) -> None:
     assert served.ask("of/heat%201/api/v1/run")[1]["name"] == "heat 1"
     assert served.ask("of/..%2Fheat/api/v1/run")[0] == 404
     assert served.ask("of/heat%201/api/v1/nothing")[0] == 404
+    run_id = served.ask("of/heat%201/api/v1/run")[1]["id"]
+    for rest in ("", "/call/0/1:3:7", "/health"):
+        # As alerts have it.
+        answer = requests.get(
+            f"http://127.0.0.1:{served.port}/r/{run_id}{rest}?find=x",
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            timeout=PATIENCE_S,
+        )
+        assert answer.url.endswith(f"/r/heat%201{rest}?find=x")
+        assert answer.status_code == 200 and 'data-mount="of/heat%201/"' in answer.text
     status, text = served.ask("r/nothing")
     assert status == 404 and 'data-missing="nothing"' in text
 
