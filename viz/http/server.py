@@ -8,6 +8,7 @@ from a process whose threads follow the run, and not with our order of what ends
 from __future__ import annotations
 
 import http.client
+import io
 import socket
 import ssl
 import sys
@@ -31,7 +32,7 @@ from chimbuko.viz.http.runsapp import RunsApp
 from chimbuko.viz.jobs.workerpool import WorkerPool
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
+    from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
 
 LOOPBACK = "127.0.0.1"
 REQUEST_S = 10.0
@@ -43,6 +44,9 @@ sending.
 MOST_IDLE = 128
 """Most connections that wait for a request, each of which has a thread; beyond that the oldest one is closed.
 """
+MOST_REST_BYTES = 1 << 20
+"""Most bytes of a request that is answered already that are read and thrown away."""
+READ_BYTES = 1 << 16
 LAST_QUESTIONS_S = 1.0
 """Time in seconds without a request after which pages of an ended run are taken to have asked for their last
 lists.
@@ -73,6 +77,13 @@ class _Handler(WSGIRequestHandler):
         if context is not None:
             self.request.do_handshake()
         super().setup()
+
+    def make_environ(self) -> WSGIEnvironment:
+        """Return the environment of a request, which alone reads its body."""
+        environ = super().make_environ()
+        # After the answer Werkzeug reads what is left from here.
+        self.rfile = _Rest(self.rfile)
+        return environ
 
     def run_wsgi(self) -> None:
         """Answer a request, for as long as that takes: a link to a page stays for hours."""
@@ -108,11 +119,32 @@ class _Handler(WSGIRequestHandler):
         self.wfile.write(body)
 
 
-class _IdleConnections:
-    """Idle connections, the oldest first: no more than ``MOST_IDLE``. Clients without a token can hold
-    many connections, but none of the threads.
+class _Rest(io.BufferedIOBase):
+    """Rest of what a client sends, which is thrown away so that the client sees the answer.
 
-    Who has no token can hold as many connections as he likes, but not our threads.
+    Werkzeug asks for it by 10 MB at a time, and waits for as long as a client likes: by 200 clients without a
+    token 2 GB, and 900 threads. Here a read takes what has come, and no more than a body may have.
+    """
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file = file
+        self._left = MOST_REST_BYTES
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return bytes that have come; none at the end, and where there were too many."""
+        found = self._file.read1(min(self._left, READ_BYTES)) if self._left else b""
+        self._left -= len(found)
+        return found
+
+    def close(self) -> None:
+        """Close what was read from."""
+        self._file.close()
+
+
+class _IdleConnections:
+    """Idle connections, the oldest first: no more than ``MOST_IDLE``.
+
+    Clients without a token can hold as many connections as they like, but not our threads.
     """
 
     def __init__(self) -> None:

@@ -190,6 +190,24 @@ def test_who_sends_a_request_too_slowly_is_sent_away(
                             raise ConnectionResetError
 
 
+def test_who_was_refused_and_keeps_the_connection_holds_no_thread(finished: MadeRun) -> None:
+    with serving(finished.directory, 0, TOKEN, None) as url:
+        port = urlsplit(url).port or 0
+        before = threading.active_count()
+        request = b"POST /api/v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9900000\r\n\r\n" + bytes(
+            20_000
+        )
+        refused = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+        for one in refused:
+            one.sendall(request + bytes(20_000))
+        for one in refused:
+            with one, one.makefile("rb") as answer:
+                assert b" 401 " in answer.readline()
+                # To the end: the server has gone, and left the body that does not come.
+                assert answer.read()
+        assert threading.active_count() <= before + 2
+
+
 def test_the_end_waits_for_what_is_being_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "LAST_QUESTIONS_S", 0.01)
     monkeypatch.setattr(server, "MOST_LAST_QUESTIONS_S", PATIENCE_S)
