@@ -33,8 +33,12 @@ TIME_LIMIT_S = 60.0
 ROWS_AT_ONCE = 1000
 """Number of rows that are in memory at a time, where they are used as they come."""
 
+MOST_ANSWER_BYTES = 1 << 29
+"""Largest sum of the texts and blobs of an answer, in bytes: a thousand of the longest would fill a node."""
 _VALUE_BYTES = 1 << 26
 """Longest text, blob or row that SQLite may make: ``zeroblob(1e9)`` would take a gigabyte."""
+_HEAP_BYTES = 1 << 29
+"""Most memory that SQLite may take in this process, in bytes, from the first statement of a user on."""
 _PATTERN_BYTES = 1000
 """Longest pattern of SQLite's LIKE and GLOB, whose time grows with a power of the length and is not
 limited."""
@@ -160,6 +164,7 @@ def _sqlite_answer(
     connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute(f"PRAGMA hard_heap_limit={_HEAP_BYTES}")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _PATTERN_BYTES)
     connection.set_authorizer(_guard(refused))
@@ -182,7 +187,7 @@ def _sqlite_answer(
             raise ConfigError("SQL: no statement that answers anything; give a SELECT")
         yield Answer(
             _unique([column[0] for column in cursor.description]),
-            _rows(lambda: counted(lambda: cursor.fetchmany(ROWS_AT_ONCE))),
+            _rows(lambda: counted(lambda: _fetched(cursor))),
         )
 
 
@@ -296,9 +301,28 @@ def _numbered(statement: str, parameters: Mapping[str, Value]) -> tuple[str, lis
     return text, [parameters[name] for name in used]
 
 
+def _fetched(cursor: sqlite3.Cursor) -> list[tuple[Value, ...]]:
+    """Return the next rows: so many that they take no more memory than one of the longest values."""
+    rows: list[tuple[Value, ...]] = []
+    size = 0
+    while len(rows) < ROWS_AT_ONCE and size < _VALUE_BYTES and (row := cursor.fetchone()) is not None:
+        rows.append(row)
+        size += _size(row)
+    return rows
+
+
 def _rows(fetch: Callable[[], list[tuple[Value, ...]]]) -> Iterator[tuple[Value, ...]]:
+    size = 0
     while rows := fetch():
+        size += sum(map(_size, rows))
+        if size > MOST_ANSWER_BYTES:
+            raise ConfigError(f"SQL: the answer has more than {MOST_ANSWER_BYTES >> 20} MB; ask for less")
         yield from rows
+
+
+def _size(row: tuple[Value, ...]) -> int:
+    """Return the size of the texts and blobs in a row, in bytes or characters."""
+    return sum(len(cell) for cell in row if isinstance(cell, str | bytes))
 
 
 def _unique(names: list[str]) -> list[str]:

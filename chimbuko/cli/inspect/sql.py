@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -22,6 +25,8 @@ from chimbuko.provenance.store.schemadocs import TableMeaning, describe
 from chimbuko.runtime.runs.directory import RunDirectory
 
 ROW_LIMIT = 1000
+GRACE_S = 2.0
+"""Time in seconds for the database to end a statement by itself, beyond the limit on its time."""
 
 
 @click.command("sql", short_help="Ask a run's database in SQL; nothing can be changed.")
@@ -71,13 +76,32 @@ def command(
             _print_schema(describe(engine), form)
             return
         asked = _from_standard_input() if statement is None else statement
-        with answer_to(engine, asked, parameters_of(engine, info.id), time_limit_s) as answer:
+        bound = parameters_of(engine, info.id)
+        with _ended_after(time_limit_s), answer_to(engine, asked, bound, time_limit_s) as answer:
             rows = list(islice(answer.rows, limit + 1))
     finally:
         engine.dispose()
     _print_rows(answer.columns, rows[:limit], len(rows) <= limit, form)
     if len(rows) > limit:
         print(f"the first {limit:,} rows; there are more, which --limit lets through", file=sys.stderr)
+
+
+@contextmanager
+def _ended_after(time_limit_s: float) -> Iterator[None]:
+    """End this process where the context lasts longer: SQLite looks at no clock within a function."""
+
+    def end() -> None:
+        print(f"chimbuko: SQL: took longer than {time_limit_s:g} s, within one function", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(ConfigError.exit_code)
+
+    timer = threading.Timer(time_limit_s + GRACE_S, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _arguments(run: str | None, query: str | None) -> tuple[Path | None, str | None]:

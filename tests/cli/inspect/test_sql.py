@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,6 +92,17 @@ def test_a_limit_on_the_time(ask: Ask) -> None:
     result = ask(ENDLESS, "--time-limit", "0.2")
     assert result.exit_code == 2
     assert result.stderr.startswith("chimbuko: SQL: took longer than 0.2 s")
+
+
+WITHIN_A_FUNCTION = "SELECT instr(hex(zeroblob(8000000)), hex(zeroblob(3000000)) || '1')"
+"""Statement of one function that takes an hour, in which SQLite looks at no clock."""
+
+
+def test_a_limit_on_the_time_of_one_function(run: RunDirectory) -> None:
+    words = ["sql", str(run.path.absolute()), WITHIN_A_FUNCTION, "--time-limit", "0.2"]
+    done = subprocess.run([sys.executable, "-m", "chimbuko", *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "chimbuko: SQL: took longer than 0.2 s, within one function\n"
 
 
 @pytest.mark.parametrize(

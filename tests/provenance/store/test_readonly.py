@@ -214,6 +214,18 @@ def test_more_rows_than_are_fetched_at_once(ask: Ask) -> None:
     assert [i for (i,) in ask(numbers)[1]] == list(range(1, 2501))
 
 
+def test_large_values_do_not_fill_the_memory(sqlite_store: Path) -> None:
+    engine = open_for_reading(f"sqlite:///{sqlite_store}")
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)"
+    with (
+        pytest.raises(ConfigError, match="the answer has more than 512 MB"),
+        answer_to(engine, f"{numbers} SELECT zeroblob(60000000) FROM n", {}) as answer,
+    ):
+        for _ in answer.rows:
+            pass
+    engine.dispose()
+
+
 def test_what_is_not_read_is_not_computed(engine: Engine) -> None:
     with answer_to(engine, ENDLESS_PIECES, {}, 20.0) as answer:
         assert [next(answer.rows) for _ in range(2_500)] == [(i,) for i in range(1, 2_501)]
