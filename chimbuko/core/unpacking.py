@@ -23,9 +23,9 @@ def unpacked(data: bytes, most_bytes: int = MOST_BYTES) -> bytes:
     try:
         whole = unpacking.decompress(data, most_bytes)
     except zlib.error as error:
-        raise StoreError(f"what is stored is damaged ({error})") from error
+        raise StoreError(f"damaged ({error})") from error
     if unpacking.eof:
         return whole
     if len(whole) == most_bytes:
-        raise StoreError(f"what is stored is damaged: unpacked it would be larger than {most_bytes >> 20} MB")
-    raise StoreError("what is stored is damaged (it is cut off)")
+        raise StoreError(f"damaged: unpacked it would be larger than {most_bytes >> 20} MB")
+    raise StoreError("damaged (it is cut off)")

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chimbuko import __version__
+from chimbuko.core.redaction import without_secrets
 
 
 def program_name(script: str) -> str:
@@ -33,7 +34,7 @@ def describe_process(start_us: int) -> dict[str, str]:
         "CPUs Allowed List": _fields("/proc/self/status").get("Cpus_allowed_list", ""),
         "CWD": os.getcwd(),
         "Chimbuko Version": __version__,
-        "Command Line": shlex.join(getattr(sys, "argv", sys.orig_argv)),
+        "Command Line": shlex.join(without_secrets(getattr(sys, "argv", sys.orig_argv))),
         "Executable": sys.executable,
         "Hostname": socket.gethostname(),
         "Local Time": datetime.now().astimezone().isoformat(timespec="seconds"),

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from chimbuko.core.redaction import without_secrets
 from chimbuko.monitor.procfs.task import allowed_cpus, parse_stat
 from chimbuko.runtime.process.ranks import size_from, stated_rank
 from chimbuko.runtime.runs.environment import kept_variables
@@ -62,7 +63,8 @@ def _started_with(folder: Path) -> tuple[str, dict[str, str]]:
         if arguments:
             break
         time.sleep(EXEC_LOOK_S)
-    return arguments.replace(b"\0", b" ").decode(errors="replace").strip(), parse_environment(environment)
+    words = without_secrets(arguments.decode(errors="replace").split("\0"))
+    return " ".join(words).strip(), parse_environment(environment)
 
 
 def parse_environment(data: bytes) -> dict[str, str]:

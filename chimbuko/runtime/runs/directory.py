@@ -21,6 +21,7 @@ from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.names import visible
+from chimbuko.core.redaction import without_secrets
 from chimbuko.core.unpacking import unpacked
 
 
@@ -382,7 +383,7 @@ def new_run(
             RunInfo(
                 id=uuid.uuid4().hex[:12],
                 name=folder.name,
-                command=command,
+                command=without_secrets(command),
                 state="running",
                 started_us=time.time_ns() // 1000,
                 ended_us=0,

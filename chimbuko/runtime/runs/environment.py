@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from chimbuko.core.names import name_matcher
+from chimbuko.core.redaction import is_secret, without_secret
 
 VARIABLES = (
     *("TAU_*", "PROFILEDIR", "ADIOS2*", "SST_*", "LD_PRELOAD"),
@@ -20,8 +21,6 @@ VARIABLES = (
     *("LOADEDMODULES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV"),
 )
 """Names, or patterns, of environment variables that are kept."""
-SECRET = ("TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "JWT", "AUTH", "COOKIE")
-"""Words in the names of variables that are not kept."""
 LONGEST = 1000
 """Maximum length of a kept value in characters; LOADEDMODULES may have thousands."""
 PACKAGES = ("adios2", "numpy", "numba", "sqlalchemy")
@@ -40,9 +39,9 @@ def kept_variables(environment: Mapping[str, str]) -> dict[str, str]:
     secret.
     """
     return {
-        name: value[:LONGEST]
+        name: without_secret(value[:LONGEST])
         for name, value in sorted(environment.items())
-        if any(matches(name) for matches in _matchers) and not any(word in name.upper() for word in SECRET)
+        if any(matches(name) for matches in _matchers) and not is_secret(name)
     }
 
 

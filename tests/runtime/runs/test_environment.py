@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.runtime.runs.environment import LONGEST, SECRET, cpu_model, kept_variables, surroundings
+from chimbuko.core.redaction import SECRET_NAMES
+from chimbuko.runtime.runs.environment import LONGEST, cpu_model, kept_variables, surroundings
 
 
 def test_settings_of_a_job_are_kept_and_nothing_else() -> None:
@@ -35,7 +36,7 @@ def test_what_sounds_secret_is_left_out(name: str) -> None:
     assert kept_variables({name: "hush"}) == {}
 
 
-@given(st.sampled_from(SECRET), st.text(string.ascii_letters, max_size=5), st.booleans())
+@given(st.sampled_from(SECRET_NAMES), st.text(string.ascii_letters, max_size=5), st.booleans())
 def test_no_variable_with_a_secret_word_is_kept(word: str, more: str, is_small: bool) -> None:
     assert kept_variables({f"SLURM_{more}{word.lower() if is_small else word}{more}": "hush"}) == {}
 
