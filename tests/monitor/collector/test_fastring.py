@@ -6,6 +6,7 @@ import fcntl
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 from chimbuko.monitor.collector.fastring import FastRing
@@ -85,3 +86,23 @@ def test_a_frozen_thread_stands_still_as_if_it_were_stopped() -> None:
             time.sleep(0.001)
         assert ring.take(0, FOREVER)["state"].tolist()[0] == b"T"
         assert [stretch.is_stopped for _, stretch in ring.stretches()][-2:] == [True, True]
+
+
+RESTLESS = "import time\nwhile True: time.sleep(1e-4)"
+LOOKS = 400
+
+
+def test_a_reading_of_a_restless_thread_takes_no_kilobytes() -> None:
+    """An agent keeps thousands of them, and the file with the moves of such a thread takes 2 to 8 kB."""
+    with subprocess.Popen([sys.executable, "-S", "-c", RESTLESS]) as restless:
+        ring = FastRing(ProcReader(), capacity=LOOKS)
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(LOOKS + 1):
+            ring.read({restless.pid: restless.pid})
+            time.sleep(0.002)
+        taken = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        ring.close()
+        restless.kill()
+    assert taken / LOOKS < 1500
