@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, MPI_PREFIX, NO
 from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
+from chimbuko.instrument.recorder.lanes import Lanes
 from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_OUT, NAMED, Kind
 from chimbuko.instrument.recorder.mpi import is_mpi
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
@@ -128,14 +129,19 @@ class Recording:
         self._listing = Listing(path.parent)
         self._rings: dict[str, Ring | None] = {}
         """Rings by file name; None for one that is damaged."""
-        self._new_rings: list[Ring] = []
-        """Rings of threads whose native ids are not in the metadata yet."""
+        self._lanes: dict[str, Lanes] = {}
+        """Lanes of the rings, by file name."""
+        self._new_threads: dict[int, Ring] = {}
+        """Lanes whose native ids are not in the metadata yet, with their rings."""
+        self._known_lanes: set[int] = set()
         self._keys = np.empty(0, np.uint64)
         self._timers_of_keys = np.empty(0, np.int64)
         self._counters: dict[int, int] = {}
         self._has_begun = False
         self._taken = 0
         """Number of events that were taken from all rings."""
+        self._recorded = 0
+        """Number of calls among them."""
         self._communicators = 0
         self._mappings = Mappings(self.process)
         self._said: dict[tuple[int, str], str] = {}
@@ -189,15 +195,26 @@ class Recording:
                 self._give_up(name, error)
                 continue
             self._taken += len(events)
-            if len(events):
-                rows.append(self._rows(ring, events, timers, counters))
+            for lane, of_lane in self._by_lane(name, ring, events):
+                rows.append(self._rows(lane, of_lane, timers, counters))
                 if self._annotated is not None:
-                    self._annotated.note(ring.number("tid"), events)
+                    self._annotated.note(ring.number("tid"), of_lane, lane)
         self._write_annotated()
         metadata = self._new_metadata()
         self._said |= metadata
         self._has_begun = True
         return Handover(now_ns, rows, timers, counters, metadata)
+
+    def _by_lane(self, name: str, ring: Ring, events: Events) -> Iterator[tuple[int, Events]]:
+        if not len(events):
+            return
+        self._recorded += int(np.count_nonzero(events["kind"] == Kind.ENTRY))
+        split = self._lanes[name].split(events) if ring.number("lanes") else [(ring.thread, events)]
+        for lane, of_lane in split:
+            if lane not in self._known_lanes:
+                self._known_lanes.add(lane)
+                self._new_threads[lane] = ring
+            yield lane, of_lane
 
     def note_stored(self, waiting: int) -> None:
         """Note in the file of the process that all events taken but ``waiting`` rows are in the stream."""
@@ -227,7 +244,9 @@ class Recording:
             if name.startswith(stem) and name.endswith(".ring") and name not in self._rings:
                 try:
                     ring = self._rings[name] = Ring(self.process.path.with_name(name))
-                    self._new_rings.append(ring)
+                    self._lanes[name] = Lanes(ring.thread)
+                    self._known_lanes.add(ring.thread)
+                    self._new_threads[ring.thread] = ring
                 except TraceFormatError as error:
                     self._give_up(name, error)
 
@@ -236,7 +255,7 @@ class Recording:
         self.problems.append(str(error))
 
     def _rows(
-        self, ring: Ring, events: Events, timers: dict[int, str], counters: dict[int, str]
+        self, lane: int, events: Events, timers: dict[int, str], counters: dict[int, str]
     ) -> ThreadRows:
         kinds = events["kind"]
         # Calls and other events are split first, as only the others need all fields: a quarter of the time.
@@ -249,7 +268,7 @@ class Recording:
         values = others[kinds == Kind.COUNTER]
         operations = others[kinds == Kind.OPERATION]
         return ThreadRows(
-            ring.thread,
+            lane,
             _bytes(codes, events["time_ns"][calls]),
             _bytes(event_type, comms["tag"], comms["peer"], comms["value"], comms["time_ns"]),
             _bytes(
@@ -322,8 +341,8 @@ class Recording:
         for row in known[self._communicators + 1 : count + 1]:
             found[f"Communicator {row['identity']}"] = f"{row['size']} ranks, here rank {row['rank']}"
         self._communicators = count
-        threads = {(ring.thread, "tid"): str(ring.number("tid")) for ring in self._new_rings}
-        self._new_rings.clear()
+        threads = {(lane, "tid"): str(ring.number("tid")) for lane, ring in self._new_threads.items()}
+        self._new_threads.clear()
         return threads | {(MAIN_THREAD, key): value for key, value in found.items()}
 
     def _description(self) -> dict[str, str]:

@@ -26,7 +26,12 @@ struct thread {
     uintptr_t busy_frame;    /* of the function that records */
     uint64_t seen;           /* events written when that began its present event */
     uint32_t before, after;  /* depth before that event, and after it */
-    uintptr_t stack_low, stack_high; /* the thread's own stack, beside which there may be others */
+    uintptr_t stack_low, stack_bytes; /* the stack on which it runs, as far as that is known; see stacks.c */
+    struct stacks *stacks;            /* all that it has run on; NULL while there is one only */
+    uint32_t lane;                    /* in which the calls of the present stack are recorded */
+    uint32_t suspended;               /* open calls of the other stacks */
+    _Atomic uint64_t *skip_count;     /* of the reason for which calls are skipped */
+    bool is_lane_unsaid; /* no event since the change of the stack says which lane this is */
     bool is_leaf;     /* the innermost open call has not called a recorded function yet */
     bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
@@ -50,8 +55,15 @@ extern struct counts *counts __attribute__((visibility("hidden")));
 /* Give this thread a ring; false where it has none, and is not recorded. */
 __attribute__((visibility("hidden"))) bool begin_thread(void);
 __attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
+__attribute__((visibility("hidden"))) bool come_to_stack(uintptr_t frame, Key called, uintptr_t from);
+__attribute__((visibility("hidden"))) bool is_stack_left(uintptr_t frame, uintptr_t now);
+__attribute__((visibility("hidden"))) void resume_stack(void);
+__attribute__((visibility("hidden"))) void note_own_stack(void);
+__attribute__((visibility("hidden"))) void end_stacks(int64_t now);
+__attribute__((visibility("hidden"))) void prepare_stacks(void);
+__attribute__((visibility("hidden"))) void count_skipped(Key key);
 __attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, uintptr_t site, int64_t now);
-__attribute__((visibility("hidden"))) bool is_left(uintptr_t now);
+__attribute__((visibility("hidden"))) bool is_left(uintptr_t now, bool is_entry);
 __attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
@@ -80,12 +92,12 @@ static inline int64_t now_ns(void)
 #define FRAME ((uintptr_t)__builtin_frame_address(0))
 #define ANY_FRAME UINTPTR_MAX
 
-/* Whether a function has been left, as by longjmp: its frame was below that of the one that runs now. A handler's
- * own stack, and those of threads that the program makes itself, say nothing. */
-static inline bool is_gone(uintptr_t frame, uintptr_t now)
-{
-    return now > frame && frame >= self.stack_low && now < self.stack_high;
-}
+/* Whether a frame lies in the stack on which this thread runs. */
+static inline bool is_in_stack(uintptr_t frame) { return frame - self.stack_low < self.stack_bytes; }
+
+/* Whether a function has been left, as by longjmp: its frame was below that of the one that runs now, which lies in
+ * the present stack. */
+static inline bool is_gone(uintptr_t frame, uintptr_t now) { return now > frame && frame >= self.stack_low; }
 
 /* Begin an event after which the depth is another one: a handler that leaves by longjmp may interrupt it anywhere. */
 static inline void begin_event(uint32_t after)
@@ -96,21 +108,24 @@ static inline void begin_event(uint32_t after)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Whether this thread may record now; if so, release() has to follow. */
-static inline bool acquire(void)
+/* Whether this thread may record now; if so, release() has to follow. `called` is a function that begins, else 0. */
+static inline bool acquire_for(Key called)
 {
     if (UNLIKELY(self.is_off))
         return false;
-    if (UNLIKELY(self.is_busy) && !is_left(FRAME))
+    if (UNLIKELY(self.is_busy) && !is_left(FRAME, called != 0))
         return false;
     self.busy_frame = FRAME;
     self.is_busy = true;
     begin_event(self.depth);
-    if (LIKELY(self.ring != NULL) || begin_thread())
+    /* A thread that has not begun knows no stack. */
+    if (LIKELY(is_in_stack(FRAME)) || come_to_stack(FRAME, called, (uintptr_t)__builtin_return_address(0)))
         return true;
     self.is_busy = false;
     return false;
 }
+
+static inline bool acquire(void) { return acquire_for(0); }
 
 static inline void release(void)
 {
@@ -136,9 +151,12 @@ static inline struct event *next_event(enum Kind kind, int64_t now)
     return event;
 }
 
-static inline void write_call(enum Kind kind, Key key, int64_t now)
+static inline void write_call(enum Kind kind, Key key, int64_t now, uint32_t request)
 {
-    next_event(kind, now)->key = key;
+    struct event *event = next_event(kind, now);
+    event->key = key;
+    event->tag = (int32_t)self.lane;
+    event->request = request;
     publish();
 }
 
@@ -150,15 +168,15 @@ static inline void push_call(Key key, uintptr_t frame, uintptr_t site, int64_t n
     /* A region may be opened by a function that ends before it. */
     self.ring->frame[self.depth] = key & NAMED ? ANY_FRAME : frame;
     self.ring->site[self.depth] = site;
-    write_call(ENTRY, key, now);
+    write_call(ENTRY, key, now, 0);
     atomic_signal_fence(memory_order_seq_cst);
     atomic_store_explicit(&self.ring->depth, ++self.depth, memory_order_relaxed);
 }
 
-static inline void pop_call(int64_t now)
+static inline void pop_call(int64_t now, uint32_t request)
 {
     begin_event(self.depth - 1);
-    write_call(EXIT, self.ring->stack[self.depth - 1], now);
+    write_call(EXIT, self.ring->stack[self.depth - 1], now, request);
     atomic_signal_fence(memory_order_seq_cst);
     atomic_store_explicit(&self.ring->depth, --self.depth, memory_order_relaxed);
 }
@@ -182,18 +200,29 @@ static inline int left_out_row(Key key)
     }
 }
 
-/* Whether the innermost open call was left. Functions that are part of another one have its frame and its site; two
- * that were called one after the other may have the same frame. */
+/* Where a function is called, and, in the highest 16 bits, from where in its code it calls us. */
+#define SITE(site) ((site) == 0 ? 0 : (site) ^ (uintptr_t)__builtin_return_address(0) << 48)
+
+/* Whether two sites of calls that have the same frame say that the first of these was left. Functions that are part of
+ * another one have its site, and call us from elsewhere; two that were called one after the other may have the same
+ * frame. */
+static inline bool is_other_call(uintptr_t first, uintptr_t second)
+{
+    return second != 0 && (first == second || (first ^ second) << 16 != 0);
+}
+
 static inline bool is_innermost_gone(uintptr_t frame, uintptr_t site)
 {
     if (self.depth == 0)
         return false;
     uintptr_t its = self.ring->frame[self.depth - 1];
-    return is_gone(its, frame) || (its == frame && site != 0 && self.ring->site[self.depth - 1] != site);
+    return is_gone(its, frame) || (its == frame && is_other_call(self.ring->site[self.depth - 1], site));
 }
 
-static inline void skip(Key key, uintptr_t frame)
+static inline void skip(Key key, uintptr_t frame, _Atomic uint64_t *reason)
 {
+    self.skip_count = reason;
+    count_skipped(key);
     self.skipped = 1;
     self.skipped_key = key;
     self.skipped_frame = frame;
@@ -202,26 +231,25 @@ static inline void skip(Key key, uintptr_t frame)
 /* `site` is where a function is called; 0 for what is no function of the program. */
 static inline void enter_at(Key key, uintptr_t site)
 {
-    if (!acquire())
+    if (!acquire_for(key))
         return;
     int row;
     if (UNLIKELY(self.skipped > 0 && is_gone(self.skipped_frame, FRAME)))
         self.skipped = 0;
-    if (UNLIKELY(is_innermost_gone(FRAME, site)))
-        leave_gone(FRAME, site, now_ns());
+    if (UNLIKELY(is_innermost_gone(FRAME, SITE(site))))
+        leave_gone(FRAME, SITE(site), now_ns());
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped++;
+        count_skipped(key);
     } else if (UNLIKELY((row = left_out_row(key)) >= 0)) {
         self.ring->left_out[row]++;
     } else if (UNLIKELY(self.depth == DEPTH)) {
-        skip(key, FRAME);
-        atomic_fetch_add_explicit(&self.ring->too_deep, 1, memory_order_relaxed);
+        skip(key, FRAME, &self.ring->too_deep);
     } else if (UNLIKELY(!has_room(self.depth + 2))) {
         /* Room is kept for the EXIT of each open call. */
-        skip(key, FRAME);
-        atomic_fetch_add_explicit(&self.ring->dropped_calls, 1, memory_order_relaxed);
+        skip(key, FRAME, &self.ring->dropped_calls);
     } else {
-        push_call(key, FRAME, site, now_ns());
+        push_call(key, FRAME, SITE(site), now_ns());
         self.is_leaf = true;
     }
     release();
@@ -252,7 +280,7 @@ static inline void leave(Key key, int64_t short_ns)
         self.skipped--;
     } else if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key)) {
         int64_t now = now_ns();
-        pop_call(now);
+        pop_call(now, 0);
         if (self.is_leaf)
             count_leaf_call(key, now, short_ns);
         self.is_leaf = false;
@@ -267,10 +295,14 @@ static inline void record(enum Kind kind, struct event thing)
 {
     if (!acquire())
         return;
-    if (UNLIKELY(!has_room(self.depth + 1))) {
+    if (UNLIKELY(!has_room(self.depth + 2))) {
         atomic_fetch_add_explicit(&self.ring->dropped_rows, 1, memory_order_relaxed);
     } else {
         thing.time_ns = now_ns();
+        if (UNLIKELY(self.is_lane_unsaid)) {
+            write_call(LANE, 0, thing.time_ns, 0);
+            self.is_lane_unsaid = false;
+        }
         thing.kind = (uint8_t)kind;
         self.events[self.written & self.mask] = thing;
         publish();
