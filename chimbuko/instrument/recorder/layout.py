@@ -69,16 +69,23 @@ CRASH: Final = np.dtype(
     ]
 )
 
-ABORT: Final = np.dtype(
+ENDING: Final = np.dtype(
     [
-        ("is_called", "<u4"),
+        ("how", "<u4"),
         ("code", "<i4"),
         ("thread", "<i4"),
         ("depth", "<u4"),
         ("stack", "<u8", (BACKTRACE,)),
     ]
 )
-"""Call of MPI_Abort as it began, with the open calls."""
+
+
+class End(IntEnum):
+    """How a process ended, or was about to end."""
+
+    CALLED_ABORT = 1
+    ENDED_IN_MPI = 2
+
 
 DROPPED_CALLS: Final = np.dtype([("key", "<u8"), ("calls", "<u8")])
 
@@ -106,7 +113,7 @@ PROCESS: Final = np.dtype(
         ("executable", f"S{PATH_BYTES}"),
         ("maps", f"S{MAPS_BYTES}"),
         ("crash", CRASH),
-        ("abort", ABORT),
+        ("ending", ENDING),
         ("left_out", "<u8", (LEFT_OUT,)),
         ("communicators", COMMUNICATOR, (COMMUNICATORS,)),
         ("names", f"S{NAME_BYTES}", (NAMES,)),

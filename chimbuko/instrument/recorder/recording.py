@@ -364,8 +364,8 @@ class Recording:
         found = {}
         if left_out := describe_left_out(self.process, self._sound_rings(), self._resolved):
             found[LEFT_OUT_FUNCTIONS] = left_out
-        if self.end_ns is None:
-            found[ENDING] = describe_end(self.process, self._sound_rings(), self._resolved)
+        if ending := describe_end(self.process, self._sound_rings(), self._resolved):
+            found[ENDING] = ending
         lost = {
             "calls": sum(ring.number("dropped_calls") for ring in self._sound_rings()),
             "messages and counters": sum(ring.number("dropped_rows") for ring in self._sound_rings()),

@@ -17,6 +17,7 @@ from chimbuko.core.calls.record import (
 )
 from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, NOT_RECORDED, UNTRACED_CHILDREN
 from chimbuko.core.units import number_of
+from chimbuko.launcher.outcome.deaths import death_lines
 from chimbuko.provenance.query.run import Provenance
 
 MOST_SHOWN = 5
@@ -52,17 +53,12 @@ def tracer_reports(provenance: Provenance) -> TracerReports:
 
 def report_lines(reports: TracerReports) -> list[str]:
     """Return lines for people: of each kind of report the ranks with the most, or the first ones."""
-    lines = [f"Died: rank {stream}: {text}" for stream, text in _first(reports.ended)]
-    lines += _more(reports.ended, "died")
+    lines = death_lines(reports.ended)
     lines += _untraced_lines(reports.untraced)
     lines += [f"Left out: {text}, of rank {stream}" for stream, text in _most(reports.left_out)]
     lines += _more(reports.left_out, "left out functions")
     lines += [f"Not recorded: {text}, of rank {stream}" for stream, text in _most(reports.unrecorded)]
     return lines + _more(reports.unrecorded, "did not record all")
-
-
-def _first(texts: Texts) -> list[tuple[str, str]]:
-    return list(texts.items())[:MOST_SHOWN]
 
 
 def _most(texts: Texts) -> list[tuple[str, str]]:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from chimbuko.instrument.recorder.layout import (
-    ABORT,
     COMMUNICATOR,
     COUNTS,
     CRASH,
     DROPPED_CALLS,
+    ENDING,
     EVENT,
     PROCESS,
     RING,
@@ -24,7 +24,7 @@ from chimbuko.instrument.recorder.library import FOLDER
 STRUCTURES = {
     "event": EVENT,
     "communicator": COMMUNICATOR,
-    "abort_call": ABORT,
+    "ending": ENDING,
     "crash": CRASH,
     "dropped_calls": DROPPED_CALLS,
     "process": PROCESS,

@@ -113,7 +113,7 @@ def test_only_ranks_that_died_are_said_to_have(summary_of: Summarize) -> None:
         Metadata(0, 4, 0, "Ending Timestamp", "1795574191585281"),
     ]
     lines = summary_lines(summary_of([], reported))
-    assert [line for line in lines if line.startswith("Died")] == ["Died: rank 0:3: signal 11 in solve"]
+    assert [line for line in lines if line.startswith("Died")] == ["Died: rank 0:3 signal 11 in solve"]
 
 
 @pytest.mark.parametrize("state", ["reading", "silent", "broken", "lost"])

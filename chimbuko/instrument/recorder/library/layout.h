@@ -80,13 +80,14 @@ struct crash {
     uint64_t backtrace[BACKTRACE];
 };
 
-/* A call of MPI_Abort as it began: the program may go on for a moment, and call other functions. */
-struct abort_call {
-    _Atomic uint32_t is_called; /* written last */
-    int32_t code;
+/* How a process ended, or was about to: it may go on for a moment, and call other functions. */
+enum End { CALLED_ABORT = 1, ENDED_IN_MPI };
+struct ending {
+    _Atomic uint32_t how; /* 0 for nothing special; written last */
+    int32_t code;         /* of MPI_Abort */
     int32_t thread;
-    uint32_t depth; /* of the open calls, the innermost of which is MPI_Abort itself */
-    Key stack[BACKTRACE]; /* the innermost of them, the outermost first */
+    uint32_t depth;
+    Key stack[BACKTRACE]; /* the innermost of the open calls, the outermost first */
 };
 
 struct process {
@@ -112,7 +113,7 @@ struct process {
     char executable[PATH_BYTES];
     char maps[MAPS_BYTES]; /* the executable mappings as in /proc/PID/maps, cut at a line's end */
     struct crash crash;
-    struct abort_call abort;
+    struct ending ending;
     _Atomic Key left_out[LEFT_OUT]; /* hash table of functions left out */
     struct communicator communicators[COMMUNICATORS];
     struct name names[NAMES];
