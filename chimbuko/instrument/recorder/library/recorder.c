@@ -387,6 +387,8 @@ static void end_process(void)
     }
 }
 
+const char *recorder_folder(void) { return folder; }
+
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
@@ -428,14 +430,19 @@ static void prepare(void)
     is_usage_wanted = getenv(USAGE_VARIABLE) != NULL;
     is_only_counting = getenv(COUNT_VARIABLE) != NULL;
     pthread_key_create(&at_thread_end, end_thread);
+    at_quick_exit(end_process);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-__attribute__((constructor)) static void begin(void)
+/* The C library passes the words of the command line. */
+__attribute__((constructor)) static void begin(int count, char **words)
 {
+    (void)count;
     pthread_once(&is_prepared, prepare);
     if (folder[0] == '\0')
         return;
+    if (!is_only_counting)
+        become_recorded(words);
     /* The program itself gets a stream even if it records nothing; processes that it starts only if they do. */
     const char *first = getenv("CHIMBUKO_RECORDER_PID");
     if (first != NULL && atol(first) == (long)getpid() && acquire())

@@ -67,6 +67,8 @@ __attribute__((visibility("hidden"))) bool is_left(uintptr_t now, bool is_entry)
 __attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
+__attribute__((visibility("hidden"))) void become_recorded(char **words);
+__attribute__((visibility("hidden"))) const char *recorder_folder(void);
 __attribute__((visibility("hidden"))) void note_end(enum End how, int code);
 __attribute__((visibility("hidden"))) void watch_crashes(void);
 __attribute__((visibility("hidden"))) void forget_crashes(void);
