@@ -17,14 +17,19 @@ MOST_FRAMES = 16
 """Number of frames of a call stack or a backtrace that are named."""
 
 
-def describe_end(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf) -> str:
+def describe_end(process: ProcessFile, has_ended: bool, rings: Sequence[Ring], names_of: NamesOf) -> str:
     """Describe in one line how the process ended, in which calls, and where in the code if known.
 
     Empty where it ended in order.
+
+    Parameters
+    ----------
+    has_ended
+        Whether it did, or became another program.
     """
     if text := _said_by_itself(process, names_of):
         return text
-    return "" if process.number("end_ns") else _describe_death(process, rings, names_of)
+    return "" if has_ended else _describe_death(process, rings, names_of)
 
 
 def _said_by_itself(process: ProcessFile, names_of: NamesOf) -> str:

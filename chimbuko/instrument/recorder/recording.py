@@ -220,11 +220,11 @@ class Recording:
         """Note in the file of the process that all events taken but ``waiting`` rows are in the stream."""
         self.process.set_number("stored", max(0, self._taken - waiting))
 
-    def last(self, now_ns: int) -> Handover:
-        """Take all that is left, and the end of the process."""
+    def last(self, now_ns: int, has_become_another: bool) -> Handover:
+        """Take all that is left, and the end of the process, or of a program that became another one."""
         handover = self.take(now_ns)
-        end_ns = self.end_ns
-        metadata = handover.metadata | self._last_metadata()
+        end_ns = self.end_ns or (now_ns if has_become_another else None)
+        metadata = handover.metadata | self._last_metadata(end_ns is not None)
         if end_ns is None:
             return handover._replace(metadata=metadata)
         return handover._replace(metadata=metadata, complete_until_ns=end_ns, is_last=True)
@@ -360,11 +360,11 @@ class Recording:
             return shlex.join(os.fsdecode(word) for word in words[:-1])
         return ""
 
-    def _last_metadata(self) -> dict[tuple[int, str], str]:
+    def _last_metadata(self, has_ended: bool) -> dict[tuple[int, str], str]:
         found = {}
         if left_out := describe_left_out(self.process, self._sound_rings(), self._resolved):
             found[LEFT_OUT_FUNCTIONS] = left_out
-        if ending := describe_end(self.process, self._sound_rings(), self._resolved):
+        if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
             found[ENDING] = ending
         lost = {
             "calls": sum(ring.number("dropped_calls") for ring in self._sound_rings()),

@@ -105,6 +105,7 @@ NO_STREAM = (
     "'chimbuko run -- chimbuko trace app.py' or 'chimbuko run -- mpirun -n 4 chimbuko trace ./app'. Under "
     "TAU, a program that is not linked with MPI needs 'tau_exec -T serial,pthread -adios2_trace'"
 )
+NO_STREAM_FOR_REASONS = "No trace stream appeared: nothing recorded the program; the problems below say why"
 NO_STREAM_YET = "No trace stream had appeared when the run was interrupted"
 
 MISSED_STEPS = "steps never seen"

@@ -19,6 +19,7 @@ from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,
     NO_STREAM,
+    NO_STREAM_FOR_REASONS,
     NO_STREAM_YET,
     WITHOUT_END,
     Loss,
@@ -203,7 +204,8 @@ def summary_lines(summary: Summary) -> list[str]:
         f"{number_of(summary.rows, 'events')})"
     ]
     if not summary.ranks and summary.transport != Transport.RECORDED:
-        lines.append(NO_STREAM_YET if summary.is_interrupted else NO_STREAM)
+        missing = NO_STREAM_FOR_REASONS if summary.problems else NO_STREAM
+        lines.append(NO_STREAM_YET if summary.is_interrupted else missing)
     lines += incident_lines(summary.incidents, summary.recurrences)
     if summary.metrics:
         lines.append("Wrong in what the programs publish:")
