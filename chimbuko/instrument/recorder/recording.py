@@ -6,6 +6,7 @@ has stopped recording because they are very short and called very often.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import time
@@ -21,7 +22,14 @@ from chimbuko.capture.symbols.maps import MAPPED_FILE, Mapping, mapping_at, pars
 from chimbuko.capture.symbols.resolver import Resolver
 from chimbuko.core.arrays import Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
-from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, MPI_PREFIX, NOT_RECORDED, UNRESOLVED
+from chimbuko.core.traceschema import (
+    CALL_COUNTS,
+    ENDING,
+    LEFT_OUT_FUNCTIONS,
+    MPI_PREFIX,
+    NOT_RECORDED,
+    UNRESOLVED,
+)
 from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
@@ -30,6 +38,7 @@ from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_OUT, NAMED, 
 from chimbuko.instrument.recorder.mpi import is_mpi
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
+from chimbuko.instrument.recorder.unseen import call_counts, describe_unseen
 from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.processmetadata import describe_process
 
@@ -366,15 +375,10 @@ class Recording:
             found[LEFT_OUT_FUNCTIONS] = left_out
         if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
             found[ENDING] = ending
-        lost = {
-            "calls": sum(ring.number("dropped_calls") for ring in self._sound_rings()),
-            "messages and counters": sum(ring.number("dropped_rows") for ring in self._sound_rings()),
-            "calls nested too deeply": sum(ring.number("too_deep") for ring in self._sound_rings()),
-            "threads": self.process.number("threads_without_ring"),
-            "messages beyond the table of requests": self.process.number("lost_requests"),
-        }
-        counted = [f"{number} {what}" for what, number in lost.items() if number]
-        said = [", ".join(counted)] * bool(counted) + self.problems + self._unseen_mpi()
+        rings = self._sound_rings()
+        unseen = ", ".join(describe_unseen(self.process, rings, self._resolved))
+        said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi()
+        found[CALL_COUNTS] = json.dumps(call_counts(rings, self._recorded))
         if said:
             found[NOT_RECORDED] = "; ".join(said)
         return {(MAIN_THREAD, key): value for key, value in found.items()}

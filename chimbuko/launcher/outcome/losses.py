@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +17,13 @@ from chimbuko.core.calls.record import (
     UNREAD_STREAMS,
     UNREADABLE_STREAMS,
 )
-from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, NOT_RECORDED, UNTRACED_CHILDREN
+from chimbuko.core.traceschema import (
+    CALL_COUNTS,
+    ENDING,
+    LEFT_OUT_FUNCTIONS,
+    NOT_RECORDED,
+    UNTRACED_CHILDREN,
+)
 from chimbuko.core.units import number_of
 from chimbuko.launcher.outcome.deaths import death_lines
 from chimbuko.provenance.query.run import Provenance
@@ -36,6 +44,9 @@ class TracerReports(msgspec.Struct, frozen=True):
     """Functions that were called so often, and were so short, that they were not recorded any more."""
     unrecorded: Texts
     """Events for which there was no room."""
+    calls_seen: int = 0
+    """Number of calls that the recorders saw."""
+    calls_recorded: int = 0
 
 
 def tracer_reports(provenance: Provenance) -> TracerReports:
@@ -46,8 +57,14 @@ def tracer_reports(provenance: Provenance) -> TracerReports:
         found = (m for m in provenance.metadata(key=key) if m.key == key)
         return {f"{m.program}:{m.rank}": m.value for m in found}
 
+    counts = [json.loads(text) for text in texts(CALL_COUNTS).values()]
     return TracerReports(
-        texts(UNTRACED_CHILDREN), texts(ENDING), texts(LEFT_OUT_FUNCTIONS), texts(NOT_RECORDED)
+        untraced=texts(UNTRACED_CHILDREN),
+        ended=texts(ENDING),
+        left_out=texts(LEFT_OUT_FUNCTIONS),
+        unrecorded=texts(NOT_RECORDED),
+        calls_seen=sum(count["seen"] for count in counts),
+        calls_recorded=sum(count["recorded"] for count in counts),
     )
 
 
@@ -237,7 +254,16 @@ def _extent(stream: LossyStream) -> int:
     return sum(stream.losses.values())
 
 
-def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list[str]:
+def recorded_share(reports: TracerReports) -> str:
+    """Describe how many of the calls were recorded, never as all of them; empty where all were."""
+    if reports.calls_recorded == reports.calls_seen:
+        return ""
+    # Rounded down.
+    percent = math.floor(1000 * reports.calls_recorded / reports.calls_seen) / 10
+    return f"{percent:g} % of {number_of(reports.calls_seen, 'calls')}"
+
+
+def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = (), recorded: str = "") -> list[str]:
     """Return lines for people: one that names all losses, and one for each advice.
 
     Parameters
@@ -246,6 +272,8 @@ def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list
         What was counted.
     reservations
         Why more may be lost than was counted, in words.
+    recorded
+        How many of the calls were recorded, as by :func:`recorded_share`; empty for all.
     """
     by_advice: dict[str, list[str]] = {}
     texts = []
@@ -254,12 +282,14 @@ def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list
         by_advice.setdefault(loss.advice, []).append(loss.text)
     by_advice.pop("", None)
     return [
-        f"Lost: {'; '.join(texts) or _nothing(reservations)}",
+        *([f"Recorded: {recorded}; the others are named below"] if recorded else []),
+        f"Lost: {'; '.join(texts) or _nothing(reservations, recorded)}",
         *(f"  {' and '.join(of_advice)}: {advice}" for advice, of_advice in by_advice.items()),
     ]
 
 
-def _nothing(reservations: Sequence[str]) -> str:
+def _nothing(reservations: Sequence[str], recorded: str) -> str:
+    what = "nothing of what is recorded" if recorded else "nothing"
     if not reservations:
-        return "nothing"
-    return f"nothing that was counted, but {' and '.join(reservations)}: see below"
+        return what
+    return f"{what} that was counted, but {' and '.join(reservations)}: see below"

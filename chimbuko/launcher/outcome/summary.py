@@ -29,6 +29,7 @@ from chimbuko.launcher.outcome.losses import (
     everything,
     loss_lines,
     place_lines,
+    recorded_share,
     report_lines,
     tracer_reports,
     undelivered,
@@ -231,7 +232,7 @@ def summary_lines(summary: Summary) -> list[str]:
         + (f" ({summary.reduction:.0f}× less)" if summary.reduction >= LEAST_REDUCTION else "")
     )
     if summary.ranks:
-        lines += loss_lines(losses_of(summary), _reservations(summary))
+        lines += loss_lines(losses_of(summary), _reservations(summary), recorded_share(summary.reports))
         lines += place_lines(summary.lossy)
     lines += [
         f"Unresolved: {number_of(number, 'functions')} of {program}, known by address only; "
@@ -345,7 +346,9 @@ def _large_step_text(step: LargeStep, run: str) -> str:
 
 def _reservations(summary: Summary) -> list[str]:
     """Why more may be lost than was counted."""
-    is_partial = summary.reports.unrecorded or summary.reports.untraced
+    reports = summary.reports
+    # Where the calls are counted, their share is said instead.
+    is_partial = (reports.unrecorded and not recorded_share(reports)) or reports.untraced
     found = {"not all was recorded": is_partial, "there were problems": summary.problems}
     return [text for text, holds in found.items() if holds]
 

@@ -176,6 +176,17 @@ def test_nothing_is_not_said_alone_where_more_may_be_lost(summary_of: Summarize)
     assert first == "Lost: nothing that was counted, but there were problems: see below"
 
 
+def test_how_many_of_the_calls_are_recorded_is_the_headline(summary_of: Summarize) -> None:
+    whole = summary_of([])
+    reports = msgspec.structs.replace(
+        whole.reports, unrecorded={"0:3": "7 calls"}, calls_seen=2_871_556, calls_recorded=2_871_549
+    )
+    lines = summary_lines(msgspec.structs.replace(whole, reports=reports))
+    at = lines.index("Lost: nothing of what is recorded")
+    # Not all are never 100 %.
+    assert lines[at - 1] == "Recorded: 99.9 % of 2,871,556 calls; the others are named below"
+
+
 def test_what_was_lost_comes_with_what_to_do(summary_of: Summarize) -> None:
     losses = {"EXIT without ENTRY": 4, "calls whose EXIT was lost": 5, "things of a new kind": 6}
     first, exits, steps, place = lost_lines(summary_of([], losses=losses, gap_steps=2))
