@@ -236,7 +236,7 @@ def summary_lines(summary: Summary) -> list[str]:
         lines += place_lines(summary.lossy)
     lines += [
         f"Unresolved: {number_of(number, 'functions')} of {program}, known by address only; "
-        f"{'; '.join(summary.unnamed.get(program, ['link it with -no-pie']))}"
+        f"{'; '.join(summary.unnamed.get(program, ['see the logs of the run']))}"
         for program, number in summary.unresolved.items()
     ]
     lines += report_lines(summary.reports)
