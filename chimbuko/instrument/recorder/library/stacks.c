@@ -314,9 +314,16 @@ static bool come_to_area(uintptr_t frame, Key called, uintptr_t from)
     return true;
 }
 
+#ifdef __x86_64__
+/* A stack that a program has made need not be aligned as the unwinder wants it. */
+#define ALIGNED __attribute__((force_align_arg_pointer))
+#else
+#define ALIGNED
+#endif
+
 /* The thread runs on another stack than at its last event, or has none yet; false where it is not recorded.
  * `called` is a function that begins, else 0, and `from` is where its code has called the recorder. */
-bool come_to_stack(uintptr_t frame, Key called, uintptr_t from)
+ALIGNED bool come_to_stack(uintptr_t frame, Key called, uintptr_t from)
 {
     if (self.ring == NULL && !begin_thread())
         return false;
