@@ -1,4 +1,4 @@
-"""Calls that are left in unusual ways end there, and what is called afterwards has its caller and its time."""
+"""Calls that are left in unusual ways end there; what is called afterwards has its caller and its time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.core.traceschema import EventType
+from tests.instrument.recorder.mpi import WHEEL
 from tests.instrument.recorder.streams import Stream, record
 from tests.instrument.recorder.test_functions import PROGRAMS, compiled
 from tests.instrument.recorder.test_stacks import durations_us
@@ -74,3 +76,26 @@ def test_contained_procedures_of_fortran_have_their_names(tmp_path: Path) -> Non
     program = compiled(tmp_path / "contains.f90", tmp_path / "contains", *flags, compiler="gfortran")
     (stream,) = record(tmp_path, [program])
     assert stream.calls()["physics"] == 20
+
+
+@pytest.fixture(scope="module")
+def mpi_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mpileft")
+
+    return WHEEL.build(PROGRAMS / "mpileft.cc", folder / "mpileft", "mpicxx")
+
+
+@pytest.mark.parametrize("how", ["jump", "throw"])
+def test_mpi_goes_on_to_be_recorded_when_a_call_of_it_was_left(
+    mpi_program: Path, tmp_path: Path, how: str
+) -> None:
+    (stream,) = record(tmp_path, [mpi_program, how], WHEEL.launch(1))
+    assert stream.calls()["MPI_Send()"] == stream.calls()["MPI_Barrier()"] == 5
+    assert stream.calls()["MPI_Finalize()"] == 1
+
+
+def test_messages_of_a_coroutine_belong_to_its_lane(mpi_program: Path, tmp_path: Path) -> None:
+    (stream,) = record(tmp_path, [mpi_program, "stacks"], WHEEL.launch(1))
+    assert stream.calls(0)["MPI_Isend()"] == stream.calls(1)["MPI_Recv()"] == 5
+    kinds = {(int(row[2]), int(row[3])) for row in stream.comms}
+    assert kinds == {(0, EventType.SEND), (1, EventType.RECV)}

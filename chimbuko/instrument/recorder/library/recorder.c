@@ -379,7 +379,7 @@ static void end_process(void)
 {
     if (process != NULL && process->pid == (uint32_t)getpid()) {
         note_maps();
-        if (self.is_in_mpi)
+        if (is_in_mpi())
             note_end(ENDED_IN_MPI, 0);
         atomic_store(&process->end_ns, now_ns());
         /* Destructors of other libraries, such as Open MPI's for C++, may run after ours. */

@@ -35,7 +35,7 @@ struct thread {
     bool is_leaf;     /* the innermost open call has not called a recorded function yet */
     bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
-    bool is_in_mpi; /* in an MPI call: calls of MPI to itself are not recorded */
+    uintptr_t mpi_frame; /* of the MPI call that it is in, whose calls of MPI are not recorded; 0 for none */
     bool is_ended;
 };
 
@@ -101,6 +101,13 @@ static inline bool is_in_stack(uintptr_t frame) { return frame - self.stack_low 
 /* Whether a function has been left, as by longjmp: its frame was below that of the one that runs now, which lies in
  * the present stack. */
 static inline bool is_gone(uintptr_t frame, uintptr_t now) { return now > frame && frame >= self.stack_low; }
+
+/* Whether this is part of an MPI call. One that was left, as by an error handler's exception or longjmp, has no frame
+ * above this one; one that waits on another stack is another thread's for this. */
+static inline bool is_in_mpi(void)
+{
+    return self.mpi_frame != 0 && self.mpi_frame > FRAME && is_in_stack(self.mpi_frame) && is_in_stack(FRAME);
+}
 
 /* Begin an event after which the depth is another one: a handler that leaves by longjmp may interrupt it anywhere. */
 static inline void begin_event(uint32_t after)
