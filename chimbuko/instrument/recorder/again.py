@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.instrument.recorder.library import recorder_library
-from chimbuko.instrument.recorder.mpi import mpi_of
+from chimbuko.instrument.recorder.mpi import MpiLibrary
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.process.lifetime import log
 
@@ -28,23 +28,23 @@ TRIED_VARIABLE = "CHIMBUKO_RECORDER_TRIED"
 
 
 def main() -> NoReturn:
-    """Become a program again; the arguments are its path and the words of its command line."""
-    path, *words = sys.argv[1:]
+    """Become a program again; the arguments are its MPI, its path, and the words of its command line."""
+    mpi, path, *words = sys.argv[1:]
     # Python ignores these, and programs would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    os.execve(path, words, _prepared(Path(path), os.environ))
+    os.execve(path, words, _prepared(path, Path(mpi), os.environ))
 
 
-def _prepared(path: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment in which a program preloads the library for its MPI."""
+def _prepared(program: str, mpi: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which a program preloads the library for the MPI of this path."""
     environment = dict(given)
     preloaded = environment.pop(PRELOADED_VARIABLE, "")
     try:
-        library = str(recorder_library(mpi_of(path, environment), environment))
+        library = str(recorder_library(MpiLibrary(mpi.name, mpi), environment))
         preloaded = with_library(preloaded, library)
     except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
-        log(f"{path} runs, and its calls of MPI are not recorded: {error}")
+        log(f"{program} runs, and its calls of MPI are not recorded: {error}")
     return environment | {PRELOAD_VARIABLE: preloaded, TRIED_VARIABLE: str(os.getpid())}
 
 

@@ -127,17 +127,17 @@ RING: Final = np.dtype(
         "names": [
             *("magic", "version", "capacity", "header_bytes", "thread", "tid"),
             *("written", "dropped_calls", "dropped_rows", "too_deep", "depth", "lanes"),
-            *("strayed_calls", "interrupting_calls"),
+            *("strayed_calls", "interrupting_calls", "stackless_calls"),
             *("read", "left_out", "stack", "entry_ns", "dropped"),
         ],
         "formats": [
             *("S8", "<u4", "<u4", "<u4", "<i4", "<u4"),
             *("<u8", "<u8", "<u8", "<u8", "<u4", "<u4"),
-            *("<u8", "<u8"),
+            *("<u8", "<u8", "<u8"),
             *("<u8", ("<u8", (LEFT_OUT,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,)), (DROPPED_CALLS, (DROPPED,))),
         ],
         "offsets": [
-            *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 100, 104, 112, 128),
+            *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 100, 104, 112, 120, 128),
             *(192, 192 + 8 * LEFT_OUT, 192 + 8 * (LEFT_OUT + DEPTH), _OF_CALLS),
         ],
         "itemsize": _OF_CALLS + DROPPED_CALLS.itemsize * DROPPED,

@@ -35,7 +35,7 @@ from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
 from chimbuko.instrument.recorder.lanes import Lanes
 from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_OUT, NAMED, Kind
-from chimbuko.instrument.recorder.mpi import is_mpi
+from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
 from chimbuko.instrument.recorder.unseen import call_counts, describe_unseen
@@ -389,7 +389,10 @@ class Recording:
             return []
         paths = {mapping.path for mapping in parse_maps(self.process.text("maps"))}
         loaded = sorted(path for path in paths if is_mpi(os.path.basename(path)))
-        return [f"MPI calls: it is not linked with MPI, and loads {path} while it runs" for path in loaded]
+        linked = {os.path.basename(path) for path in loaded} & {*needed_libraries(Path(self.executable))}
+        why = "no recorder could be made for" if linked else "it is not linked with MPI, and loads"
+        when = "" if linked else " while it runs"
+        return [f"MPI calls: {why} {path}{when}" for path in loaded]
 
     def _sound_rings(self) -> list[Ring]:
         return [ring for ring in self._rings.values() if ring is not None]

@@ -10,6 +10,7 @@ from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 NO_ROOM = "for which there was no room"
 TOO_DEEP = "nested too deeply"
 INTERRUPTING = "of signals' handlers that came while an event was written"
+STACKLESS = "on more stacks than there are lanes for"
 SHORT = "left out as too short"
 MOST_NAMED = 5
 
@@ -29,6 +30,7 @@ def call_counts(rings: Sequence[Ring], recorded: int) -> dict[str, int]:
         NO_ROOM: _sum(rings, "dropped_calls"),
         TOO_DEEP: _sum(rings, "too_deep"),
         INTERRUPTING: _sum(rings, "interrupting_calls"),
+        STACKLESS: _sum(rings, "stackless_calls"),
     }
     return {"seen": recorded + sum(reasons.values()), "recorded": recorded, **reasons}
 
@@ -38,7 +40,9 @@ def describe_unseen(
 ) -> list[str]:
     """Describe what was not recorded but for the functions that are left out: an entry for each kind."""
     counts = call_counts(rings, 0)
-    reasons = {reason: counts[reason] for reason in (NO_ROOM, TOO_DEEP, INTERRUPTING) if counts[reason]}
+    reasons = {
+        reason: counts[reason] for reason in (NO_ROOM, TOO_DEEP, INTERRUPTING, STACKLESS) if counts[reason]
+    }
     found = []
     if calls := sum(reasons.values()):
         why = ", ".join(
@@ -49,7 +53,7 @@ def describe_unseen(
         "messages and counters": _sum(rings, "dropped_rows"),
         "threads": process.number("threads_without_ring"),
         "messages beyond the table of requests": process.number("lost_requests"),
-        "ends of calls that began on another thread, or on too many stacks": _sum(rings, "strayed_calls"),
+        "ends of calls that began on another thread": _sum(rings, "strayed_calls"),
     }
     return found + [f"{number} {what}" for what, number in others.items() if number]
 

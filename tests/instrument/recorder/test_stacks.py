@@ -47,6 +47,18 @@ def test_each_coroutine_is_a_lane_of_its_own(program: Path, tmp_path: Path) -> N
     assert stream.metadata("Not Recorded") == ""
 
 
+def test_threads_have_stacks_of_their_own_each(program: Path, tmp_path: Path) -> None:
+    (stream,) = record(tmp_path, [program, "threads"])
+    # What the coroutines were in has ended with their thread.
+    calls = stream.calls()
+    assert calls["scheduler"] == 4 * ROUNDS and calls["body"] == 4 * 3
+    assert calls["part"] == 4 * 3 * ROUNDS and calls["leaf"] == 2 * calls["part"]
+    assert calls["deep"] == 21 * calls["part"]
+    assert set(stream.nesting()) >= {("", "scheduler"), ("", "body"), ("body", "part"), ("part", "leaf")}
+    assert ("scheduler", "body") not in stream.nesting()
+    assert stream.metadata("Not Recorded") == ""
+
+
 def test_a_call_ends_when_its_stack_was_given_up_and_not_when_it_is_used_again(
     program: Path, tmp_path: Path
 ) -> None:

@@ -149,13 +149,14 @@ struct ring {
     uint32_t lanes;                        /* stacks beside the thread's own */
     _Atomic uint64_t strayed_calls;        /* calls that ended on another thread, or in another order */
     _Atomic uint64_t interrupting_calls;   /* of handlers of signals that came while an event was written */
+    _Atomic uint64_t stackless_calls;      /* on stacks for which there was no lane */
     _Alignas(64) _Atomic uint64_t read;
     _Alignas(64) uint64_t left_out[LEFT_OUT]; /* number of calls not recorded, by row of the process's table */
     Key stack[DEPTH];        /* open calls, the outermost first */
     int64_t entry_ns[DEPTH]; /* time at which each of them began */
     struct leaf_calls leaf_calls[LEAF_FUNCTIONS];
     uint64_t frame[DEPTH];   /* stack addresses of the open calls; the highest one where it says nothing */
-    uint64_t site[DEPTH];    /* where each was called; see SITE */
+    uint64_t site[DEPTH];    /* where each was called, packed */
     struct dropped_calls dropped[DROPPED]; /* hash table; the first row has those for which it had no room */
 };
 

@@ -38,48 +38,57 @@ static const char *value_in(char *const *environment, const char *name)
 
 /* --- The library for the MPI of this process --- */
 
-static bool is_mpi(const char *path)
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static bool is_mpi(const char *name)
 {
     static const char *const names[] = {"libmpi.so", "libmpich.so", "libmpi_abi.so", "libmpi_cray.so",
                                         "libmpi_gnu_"};
-    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
     for (unsigned each = 0; each < sizeof names / sizeof *names; each++)
         if (strncmp(name, names[each], strlen(names[each])) == 0)
-            return strcmp(name, wrapped_mpi) != 0;
+            return true;
     return false;
 }
 
+/* Note the path of an MPI that is loaded, unless the one whose functions are wrapped is, too. */
 static int note_other_mpi(struct dl_phdr_info *info, size_t size, void *found)
 {
+    const char *name = name_of(info->dlpi_name);
     (void)size;
-    *(bool *)found = is_mpi(info->dlpi_name);
-    return *(bool *)found;
+    bool is_wrapped = strcmp(name, wrapped_mpi) == 0 && *name != '\0';
+    if (is_wrapped || is_mpi(name))
+        *(const char **)found = is_wrapped ? NULL : info->dlpi_name;
+    return is_wrapped;
 }
 
-/* Become this program again, with the library for its MPI, which Python finds or builds; return where that is not
- * possible. Nothing has begun yet: this is called before main. */
+/* Become this program again, with the library for the MPI that it has loaded, which Python finds or builds; return
+ * where that is not possible. Nothing has begun yet: this is called before main. */
 void become_recorded(char **words)
 {
     const char *interpreter = getenv(INTERPRETER_VARIABLE), *home = getenv(HOME_VARIABLE);
     const char *preload = getenv(PRELOAD), *tried = getenv(TRIED_VARIABLE);
-    bool has_other_mpi = false;
+    const char *mpi = NULL;
     char path[PATH_BYTES];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (interpreter == NULL || home == NULL || preload == NULL || length <= 0 || words == NULL)
         return;
-    dl_iterate_phdr(note_other_mpi, &has_other_mpi);
-    if (!has_other_mpi || (tried != NULL && atol(tried) == (long)getpid()))
+    dl_iterate_phdr(note_other_mpi, &mpi);
+    if (mpi == NULL || (tried != NULL && atol(tried) == (long)getpid()))
         return;
     path[length] = '\0';
     size_t count = 0;
     while (words[count] != NULL)
         count++;
-    const char **again = calloc(count + 7, sizeof *again);
+    const char **again = calloc(count + 8, sizeof *again);
     if (again == NULL || setenv(PRELOAD_VARIABLE, preload, 1) != 0)
         return;
-    const char *first[] = {interpreter, "-P", "-c", AGAIN, home, path};
+    const char *first[] = {interpreter, "-P", "-c", AGAIN, home, mpi, path};
     memcpy(again, first, sizeof first);
-    memcpy(again + 6, words, count * sizeof *again);
+    memcpy(again + 7, words, count * sizeof *again);
     unsetenv(PRELOAD);
     execve(interpreter, (char *const *)again, environ);
     setenv(PRELOAD, preload, 1);

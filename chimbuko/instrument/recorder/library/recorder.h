@@ -62,7 +62,7 @@ __attribute__((visibility("hidden"))) void note_own_stack(void);
 __attribute__((visibility("hidden"))) void end_stacks(int64_t now);
 __attribute__((visibility("hidden"))) void prepare_stacks(void);
 __attribute__((visibility("hidden"))) void count_skipped(Key key);
-__attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, uintptr_t site, int64_t now);
+__attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, uintptr_t site, uintptr_t from, int64_t now);
 __attribute__((visibility("hidden"))) bool is_left(uintptr_t now, bool is_entry);
 __attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
@@ -94,6 +94,8 @@ static inline int64_t now_ns(void)
 /* Frame of the function that this is part of. */
 #define FRAME ((uintptr_t)__builtin_frame_address(0))
 #define ANY_FRAME UINTPTR_MAX
+/* Place in the code of the program from which that was called. */
+#define FROM ((uintptr_t)__builtin_return_address(0))
 
 /* Whether a frame lies in the stack on which this thread runs. */
 static inline bool is_in_stack(uintptr_t frame) { return frame - self.stack_low < self.stack_bytes; }
@@ -129,7 +131,7 @@ static inline bool acquire_for(Key called)
     self.is_busy = true;
     begin_event(self.depth);
     /* A thread that has not begun knows no stack. */
-    if (LIKELY(is_in_stack(FRAME)) || come_to_stack(FRAME, called, (uintptr_t)__builtin_return_address(0)))
+    if (LIKELY(is_in_stack(FRAME)) || come_to_stack(FRAME, called, FROM))
         return true;
     self.is_busy = false;
     return false;
@@ -211,7 +213,7 @@ static inline int left_out_row(Key key)
 }
 
 /* Where a function is called, and, in the highest 16 bits, from where in its code it calls us. */
-#define SITE(site) ((site) == 0 ? 0 : (site) ^ (uintptr_t)__builtin_return_address(0) << 48)
+static inline uintptr_t packed(uintptr_t site, uintptr_t from) { return site == 0 ? 0 : site ^ from << 48; }
 
 /* Whether two sites of calls that have the same frame say that the first of these was left. Functions that are part of
  * another one have its site, and call us from elsewhere; two that were called one after the other may have the same
@@ -221,12 +223,12 @@ static inline bool is_other_call(uintptr_t first, uintptr_t second)
     return second != 0 && (first == second || (first ^ second) << 16 != 0);
 }
 
-static inline bool is_innermost_gone(uintptr_t frame, uintptr_t site)
+static inline bool is_innermost_gone(uintptr_t frame, uintptr_t site, uintptr_t from)
 {
     if (self.depth == 0)
         return false;
     uintptr_t its = self.ring->frame[self.depth - 1];
-    return is_gone(its, frame) || (its == frame && is_other_call(self.ring->site[self.depth - 1], site));
+    return is_gone(its, frame) || (its == frame && is_other_call(self.ring->site[self.depth - 1], packed(site, from)));
 }
 
 static inline void skip(Key key, uintptr_t frame, _Atomic uint64_t *reason)
@@ -246,8 +248,8 @@ static inline void enter_at(Key key, uintptr_t site)
     int row;
     if (UNLIKELY(self.skipped > 0 && is_gone(self.skipped_frame, FRAME)))
         self.skipped = 0;
-    if (UNLIKELY(is_innermost_gone(FRAME, SITE(site))))
-        leave_gone(FRAME, SITE(site), now_ns());
+    if (UNLIKELY(is_innermost_gone(FRAME, site, FROM)))
+        leave_gone(FRAME, site, FROM, now_ns());
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped++;
         count_skipped(key);
@@ -259,7 +261,7 @@ static inline void enter_at(Key key, uintptr_t site)
         /* Room is kept for the EXIT of each open call. */
         skip(key, FRAME, &self.ring->dropped_calls);
     } else {
-        push_call(key, FRAME, SITE(site), now_ns());
+        push_call(key, FRAME, packed(site, FROM), now_ns());
         self.is_leaf = true;
     }
     release();

@@ -13,7 +13,8 @@
 #include <sys/mman.h>
 #include <unwind.h>
 
-enum { STACKS = 4096, PAGE = 4096, MOST_FRAMES = 1 << 16, MOST_PROLOGUE = 512 };
+/* The analysis takes 4,096 threads of a process, its lanes among them. */
+enum { STACKS = 3072, PAGE = 4096, MOST_FRAMES = 1 << 16, MOST_PROLOGUE = 512 };
 
 struct open_call {
     Key key;
@@ -197,9 +198,12 @@ static struct area *known_area(struct stacks *stacks, uintptr_t frame)
     return is_known ? &stacks->areas[place] : NULL;
 }
 
-/* Area of a frame for which none was known, which may be that of a new stack; NULL where there are too many. */
+/* Area of a frame for which none was known, which may be that of a new stack; NULL where there are too many: then
+ * no call is worth an unwinding. */
 static struct area *new_area(struct stacks *stacks, uintptr_t frame)
 {
+    if (stacks->area_count == STACKS || atomic_load(&process->thread_count) >= STACKS)
+        return NULL;
     uintptr_t page = frame & ~(uintptr_t)(PAGE - 1);
     uint32_t place = area_above(stacks, frame);
     uintptr_t below = place == 0 ? 0 : stacks->areas[place - 1].end;
@@ -211,7 +215,7 @@ static struct area *new_area(struct stacks *stacks, uintptr_t frame)
     /* A segment of the thread's own stack, as by gcc's -fsplit-stack. */
     if (end > own_low && end <= own_end)
         return add_area(stacks, low, page + PAGE, &stacks->lanes[0]);
-    struct lane *lane = stacks->area_count < STACKS ? add_lane(stacks) : NULL;
+    struct lane *lane = add_lane(stacks);
     if (lane == NULL)
         return NULL;
     lane->number = atomic_fetch_add(&process->thread_count, 1) + 1;
@@ -302,7 +306,8 @@ static bool come_to_area(uintptr_t frame, Key called, uintptr_t from)
     struct stacks *stacks = self.stacks;
     struct area *area = known_area(stacks, frame);
     if (area == NULL && (area = new_area(stacks, frame)) == NULL) {
-        atomic_fetch_add_explicit(&self.ring->strayed_calls, 1, memory_order_relaxed);
+        if (called != 0)
+            atomic_fetch_add_explicit(&self.ring->stackless_calls, 1, memory_order_relaxed);
         return false;
     }
     bool is_other = area->lane != stacks->present;

@@ -1,4 +1,5 @@
 /* Runs on several stacks of one thread: coroutines, one of which is given up, and a signal's handler with its own. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,8 +10,8 @@
 
 #define PLAIN __attribute__((no_instrument_function))
 enum { STACK_BYTES = 1 << 14, ROUNDS = 50, COROUTINES = 3 };
-static ucontext_t home, contexts[COROUTINES];
-static char *stacks;
+static __thread ucontext_t home, contexts[COROUTINES];
+static __thread char *stacks;
 static sigjmp_buf top;
 static volatile long sink;
 
@@ -64,13 +65,32 @@ void scheduler(void)
             swapcontext(&home, &contexts[number]);
 }
 
-static void coroutines(void)
+PLAIN static void coroutines(void)
 {
     stacks = malloc(COROUTINES * STACK_BYTES);
     for (int number = 0; number < COROUTINES; number++)
         make(number, body);
     for (int round = 0; round < ROUNDS; round++)
         scheduler();
+    free(stacks);
+}
+
+PLAIN static void *of_thread(void *unused)
+{
+    coroutines();
+    return unused;
+}
+
+/* Rings of threads that have ended are used again. */
+PLAIN static void threads(void)
+{
+    for (int round = 0; round < 2; round++) {
+        pthread_t two[2];
+        for (int number = 0; number < 2; number++)
+            pthread_create(&two[number], NULL, of_thread, NULL);
+        for (int number = 0; number < 2; number++)
+            pthread_join(two[number], NULL);
+    }
 }
 
 static void generators(void)
@@ -112,6 +132,8 @@ int main(int count, char **words)
     const char *what = count > 1 ? words[1] : "coroutines";
     if (strcmp(what, "handlers") == 0)
         handlers();
+    else if (strcmp(what, "threads") == 0)
+        threads();
     else if (strcmp(what, "generators") == 0)
         generators();
     else
