@@ -58,7 +58,7 @@ EXPORTED void chimbuko_enter(unsigned name)
     if (name == 0)
         return;
     count_usage();
-    enter(NAMED | (name - 1));
+    enter_region(NAMED | (name - 1));
 }
 
 EXPORTED void chimbuko_leave(unsigned name)

@@ -251,9 +251,9 @@ bool look_for_room(uint32_t events)
 }
 
 /* End the open calls that were left without an EXIT, when a function is called that they cannot have called. */
-void leave_gone(uintptr_t frame, uintptr_t site, uintptr_t from, int64_t now)
+void leave_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from, int64_t now)
 {
-    while (is_innermost_gone(frame, site, from)) {
+    while (is_innermost_gone(frame, called, site, from)) {
         /* One that begins again on a stack that is not the thread's own was given up with that. */
         bool is_given_up = self.ring->frame[self.depth - 1] == frame && self.lane != (uint32_t)self.ring->thread;
         pop_call(now, is_given_up ? LEFT_EARLIER : 0);

@@ -62,7 +62,8 @@ __attribute__((visibility("hidden"))) void note_own_stack(void);
 __attribute__((visibility("hidden"))) void end_stacks(int64_t now);
 __attribute__((visibility("hidden"))) void prepare_stacks(void);
 __attribute__((visibility("hidden"))) void count_skipped(Key key);
-__attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, uintptr_t site, uintptr_t from, int64_t now);
+__attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from,
+                                                      int64_t now);
 __attribute__((visibility("hidden"))) bool is_left(uintptr_t now, bool is_entry);
 __attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
@@ -172,13 +173,13 @@ static inline void write_call(enum Kind kind, Key key, int64_t now, uint32_t req
     publish();
 }
 
+/* A region may be opened by a function that ends before it: `frame` is ANY_FRAME then. */
 static inline void push_call(Key key, uintptr_t frame, uintptr_t site, int64_t now)
 {
     begin_event(self.depth + 1);
     self.ring->stack[self.depth] = key;
     self.ring->entry_ns[self.depth] = now;
-    /* A region may be opened by a function that ends before it. */
-    self.ring->frame[self.depth] = key & NAMED ? ANY_FRAME : frame;
+    self.ring->frame[self.depth] = frame;
     self.ring->site[self.depth] = site;
     write_call(ENTRY, key, now, 0);
     atomic_signal_fence(memory_order_seq_cst);
@@ -223,12 +224,16 @@ static inline bool is_other_call(uintptr_t first, uintptr_t second)
     return second != 0 && (first == second || (first ^ second) << 16 != 0);
 }
 
-static inline bool is_innermost_gone(uintptr_t frame, uintptr_t site, uintptr_t from)
+/* `called` is the function that begins; of MPI's, none is part of another one. */
+static inline bool is_innermost_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from)
 {
     if (self.depth == 0)
         return false;
     uintptr_t its = self.ring->frame[self.depth - 1];
-    return is_gone(its, frame) || (its == frame && is_other_call(self.ring->site[self.depth - 1], packed(site, from)));
+    if (LIKELY(its != frame))
+        return is_gone(its, frame);
+    return (self.ring->stack[self.depth - 1] & called & NAMED) != 0 ||
+           is_other_call(self.ring->site[self.depth - 1], packed(site, from));
 }
 
 static inline void skip(Key key, uintptr_t frame, _Atomic uint64_t *reason)
@@ -241,15 +246,15 @@ static inline void skip(Key key, uintptr_t frame, _Atomic uint64_t *reason)
 }
 
 /* `site` is where a function is called; 0 for what is no function of the program. */
-static inline void enter_at(Key key, uintptr_t site)
+static inline void enter_as(Key key, uintptr_t site, bool is_region)
 {
     if (!acquire_for(key))
         return;
     int row;
     if (UNLIKELY(self.skipped > 0 && is_gone(self.skipped_frame, FRAME)))
         self.skipped = 0;
-    if (UNLIKELY(is_innermost_gone(FRAME, site, FROM)))
-        leave_gone(FRAME, site, FROM, now_ns());
+    if (UNLIKELY(is_innermost_gone(FRAME, key, site, FROM)))
+        leave_gone(FRAME, key, site, FROM, now_ns());
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped++;
         count_skipped(key);
@@ -261,13 +266,15 @@ static inline void enter_at(Key key, uintptr_t site)
         /* Room is kept for the EXIT of each open call. */
         skip(key, FRAME, &self.ring->dropped_calls);
     } else {
-        push_call(key, FRAME, packed(site, FROM), now_ns());
+        push_call(key, is_region ? ANY_FRAME : FRAME, packed(site, FROM), now_ns());
         self.is_leaf = true;
     }
     release();
 }
 
-static inline void enter(Key key) { enter_at(key, 0); }
+static inline void enter_at(Key key, uintptr_t site) { enter_as(key, site, false); }
+static inline void enter_region(Key key) { enter_as(key, 0, true); }
+static inline void enter(Key key) { enter_as(key, 0, false); }
 
 static inline void count_leaf_call(Key key, int64_t now, int64_t short_ns)
 {
