@@ -250,6 +250,16 @@ bool look_for_room(uint32_t events)
     return self.written + events - self.read <= self.mask;
 }
 
+/* Whether a function that begins with the frame of the innermost open call says that this was left. Functions that are
+ * part of another one have its site, and call us from elsewhere; two that were called one after the other may have the
+ * same frame; of MPI's, none is part of another one. */
+bool is_other_call(Key called, uintptr_t site)
+{
+    uintptr_t its = self.ring->site[self.depth - 1];
+    bool are_mpi = (self.ring->stack[self.depth - 1] & called & NAMED) != 0;
+    return are_mpi || (site != 0 && (its == site || (its ^ site) << 16 != 0));
+}
+
 /* End the open calls that were left without an EXIT, when a function is called that they cannot have called. */
 void leave_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from, int64_t now)
 {

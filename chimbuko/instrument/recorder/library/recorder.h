@@ -52,21 +52,24 @@ extern bool is_usage_wanted __attribute__((visibility("hidden")));
 extern bool is_only_counting __attribute__((visibility("hidden")));
 extern struct counts *counts __attribute__((visibility("hidden")));
 
+/* Marked as seldom called: that takes 1 ns off each call that is left out. */
+#define COLD __attribute__((visibility("hidden"), cold))
+
 /* Give this thread a ring; false where it has none, and is not recorded. */
-__attribute__((visibility("hidden"))) bool begin_thread(void);
-__attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
-__attribute__((visibility("hidden"))) bool come_to_stack(uintptr_t frame, Key called, uintptr_t from);
+COLD bool begin_thread(void);
+COLD void leave_unusual(Key key, int64_t now);
+COLD bool come_to_stack(uintptr_t frame, Key called, uintptr_t from);
 __attribute__((visibility("hidden"))) bool is_stack_left(uintptr_t frame, uintptr_t now);
 __attribute__((visibility("hidden"))) void resume_stack(void);
 __attribute__((visibility("hidden"))) void note_own_stack(void);
 __attribute__((visibility("hidden"))) void end_stacks(int64_t now);
 __attribute__((visibility("hidden"))) void prepare_stacks(void);
-__attribute__((visibility("hidden"))) void count_skipped(Key key);
-__attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from,
-                                                      int64_t now);
-__attribute__((visibility("hidden"))) bool is_left(uintptr_t now, bool is_entry);
-__attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
-__attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
+COLD void count_skipped(Key key);
+COLD void leave_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from, int64_t now);
+COLD bool is_other_call(Key called, uintptr_t site);
+COLD bool is_left(uintptr_t now, bool is_entry);
+COLD void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
+COLD bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
 __attribute__((visibility("hidden"))) void become_recorded(char **words);
 __attribute__((visibility("hidden"))) const char *recorder_folder(void);
@@ -216,24 +219,13 @@ static inline int left_out_row(Key key)
 /* Where a function is called, and, in the highest 16 bits, from where in its code it calls us. */
 static inline uintptr_t packed(uintptr_t site, uintptr_t from) { return site == 0 ? 0 : site ^ from << 48; }
 
-/* Whether two sites of calls that have the same frame say that the first of these was left. Functions that are part of
- * another one have its site, and call us from elsewhere; two that were called one after the other may have the same
- * frame. */
-static inline bool is_other_call(uintptr_t first, uintptr_t second)
-{
-    return second != 0 && (first == second || (first ^ second) << 16 != 0);
-}
-
-/* `called` is the function that begins; of MPI's, none is part of another one. */
+/* `called` is the function that begins, and `site` is where it is called. */
 static inline bool is_innermost_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from)
 {
     if (self.depth == 0)
         return false;
     uintptr_t its = self.ring->frame[self.depth - 1];
-    if (LIKELY(its != frame))
-        return is_gone(its, frame);
-    return (self.ring->stack[self.depth - 1] & called & NAMED) != 0 ||
-           is_other_call(self.ring->site[self.depth - 1], packed(site, from));
+    return is_gone(its, frame) || (UNLIKELY(its == frame) && is_other_call(called, packed(site, from)));
 }
 
 static inline void skip(Key key, uintptr_t frame, _Atomic uint64_t *reason)
