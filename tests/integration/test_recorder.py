@@ -141,7 +141,7 @@ def test_summary_says_what_a_rank_died_in(start: Start, tmp_path: Path) -> None:
     run = start("--", sys.executable, "-m", "chimbuko", "trace", program, "segfault")
     assert run.end() == 128 + signal.SIGSEGV, run.output
     assert (
-        "Died: rank 0:0: died (SIGSEGV) in main > solve > fail; backtrace: fail < solve < main" in run.output
+        "Died: rank 0:0 died (SIGSEGV) in main > solve > fail; backtrace: fail < solve < main" in run.output
     )
 
 

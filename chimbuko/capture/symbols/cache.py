@@ -15,7 +15,7 @@ from chimbuko.capture.symbols.requests import BinarySymbols
 from chimbuko.core.files import write_atomically
 
 MOST_BYTES = 1 << 28
-FORMAT = 1
+FORMAT = 2
 """Version of the format of the cached files; those of others are not read."""
 
 

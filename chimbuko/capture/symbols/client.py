@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,11 +19,20 @@ from chimbuko.core.errors import ServiceError
 from chimbuko.runtime.process.nameholding import Held, hold
 
 MODULE = "chimbuko.capture.symbols.lookup"
-OTHERS_WAIT_S = 30.0
-"""Longest wait for another process that looks up the same binary, before one does it as well."""
 LONGEST_S = 60.0
-"""Longest look-up, by the clock; one that takes longer is given up."""
-TOO_LONG = "it takes too long to read; link it with -no-pie"
+"""Longest look-up, by the clock; one that takes longer is given up, where it has the names."""
+LONGEST_WITHOUT_NAMES_S = 600.0
+"""Longest look-up that has no names yet, and so has hardly had a core: with 8 ranks and their analysis on two
+cores one took more than 60 s. Its CPU time is limited besides.
+"""
+OTHERS_WAIT_S = LONGEST_WITHOUT_NAMES_S + 10.0
+"""Longest wait for another process that looks up the same binary, before one does it as well: that would only
+take the first one's core.
+"""
+STARVED = "it could not be read in time, as the node was busy; leave a core free for the analysis"
+TOO_LARGE = (
+    "its symbols take too long to read; link it with less debug information (-g1), or strip it of that"
+)
 
 Pending = Generator[None, None, BinarySymbols]
 """Pending answer: a generator that yields until it returns the answer; pause between two steps."""
@@ -70,14 +80,16 @@ def _looked_up(request: Request, cache: SymbolCache, claim: Held | None) -> Pend
     question, answer = _memory_file(msgspec.msgpack.encode(request)), _memory_file()
     try:
         is_complete, code = yield from _run(question, answer, claim)
-        found = _answer(answer) or BinarySymbols(problem=TOO_LONG)
+        known = _answer(answer)
+        found = known or BinarySymbols(problem=TOO_LARGE if code == -signal.SIGXCPU else STARVED)
     except OSError as error:
         return BinarySymbols(problem=f"no process can be started ({error.strerror})")
     finally:
         os.close(question)
         os.close(answer)
-    if is_complete and code:
-        # The look-up would fail in the same way for others, so that is cached, too.
+    if is_complete and code and (known is not None or code == -signal.SIGXCPU):
+        # The look-up would fail in the same way for others, so that is cached, too. One that was killed
+        # before it knew anything, as where memory ran out, may be tried again.
         found.is_without_lines = True
         cache.save(request.key, found)
     return found
@@ -94,9 +106,12 @@ def _run(question: int, answer: int, claim: Held | None) -> Generator[None, None
         # The claim holds as long as the process lives, even if this one has ended.
         pass_fds=() if claim is None else claim.descriptors,
     )
-    deadline_s = time.monotonic() + LONGEST_S
+    begun_s = time.monotonic()
     try:
-        while process.poll() is None and time.monotonic() < deadline_s:
+        while process.poll() is None:
+            running_s = time.monotonic() - begun_s
+            if running_s > LONGEST_WITHOUT_NAMES_S or (running_s > LONGEST_S and _answer(answer) is not None):
+                break
             yield
         return process.poll() is not None, process.returncode
     finally:

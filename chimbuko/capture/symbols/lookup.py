@@ -47,6 +47,10 @@ _OF_MODULE = re.compile(r"__(?P<module>[a-z]\w*?)_MOD_(?P<name>[a-z]\w*)")
 """Symbol that GNU's compiler gives to a procedure in a Fortran module; Fortran's names have no capitals."""
 
 
+_NESTED = re.compile(r"(?P<name>[A-Za-z_]\w*)\.\d+")
+"""Symbol that GNU's compilers give to a procedure that another one contains."""
+
+
 def demangled(name: str) -> str:
     """Return the readable name of a function.
 
@@ -132,8 +136,11 @@ def _named(symbols: Symbols, address: int, line: tuple[str, int] | None = None) 
     symbol = symbols.at(address)
     if symbol is None:
         return SourceLocation("", "", 0)
-    file, number = line or (symbol.file, 0)
-    return SourceLocation(demangled(symbol.name), file, number)
+    if line is None:
+        return SourceLocation(demangled(symbol.name), symbol.file, 0)
+    # Its line distinguishes a contained procedure from others of its name.
+    nested = _NESTED.fullmatch(symbol.name)
+    return SourceLocation(nested["name"] if nested else demangled(symbol.name), *line)
 
 
 def _report(answer: BinarySymbols) -> None:

@@ -98,6 +98,13 @@ class Resolver:
         """Return a name with functions, files and lines in place of the addresses that were looked up."""
         return with_places(name, self._places.get)
 
+    def give_up(self, names: Iterable[str], problem: str) -> None:
+        """Note a problem of the binaries of addresses that have not been looked up."""
+        for name in names:
+            for found in find_unresolved(name):
+                if found.address not in self._places:
+                    self.problems.setdefault(found.path or self._executable or "the program", problem)
+
     def has_ended(self) -> bool:
         """Whether the process has ended, or never was on this node."""
         return self._process is None or not Path("/proc", str(self._process.pid)).exists()

@@ -12,8 +12,9 @@ from chimbuko.runtime.process.lifetime import log
 
 PAUSE_S = 0.01
 AFTER_END_S = 4.0
-"""So long a step of a live stream waits for its names when the program has ended: soon after that an agent
+"""So long a step of a live stream waits for its names after its program has ended: soon after that an agent
 gives up streams that bring nothing."""
+TOO_LATE = "its end came before they were looked up, as the node was busy; leave a core free for the analysis"
 
 _logged: set[tuple[str, str]] = set()
 """Binaries and what is wrong with them, of which this process has logged: a trace's streams share them."""
@@ -40,7 +41,8 @@ class UnnamedFunctions:
         self._waiting: dict[tuple[str, int], str] = {}
         """Unnamed functions that wait for their names, by kind and number."""
         self._look_up: Steps | None = None
-        self._begun_s = 0.0
+        self._ended_s: float | None = None
+        """Time at which the program was first seen to have ended, while names are looked up."""
 
     def put(self, kind: str, number: int, name: str) -> None:
         """A name that holds an address has come."""
@@ -54,20 +56,24 @@ class UnnamedFunctions:
         while self._waiting:
             if self._look_up is None:
                 self._look_up = self._resolver.look_up(list(self._waiting.values()))
-                self._begun_s = time.monotonic()
+                self._ended_s = None
             if self._goes_on(self._look_up):
-                now_s = time.monotonic()
-                if now_s - self._begun_s <= after_end_s or not self._resolver.has_ended():
-                    if now_s >= deadline_s:
+                if not self._is_too_late(after_end_s):
+                    if time.monotonic() >= deadline_s:
                         return False
                     time.sleep(PAUSE_S)
                     continue
-                log(f"{self._path}: looking up functions takes too long; link the program with -no-pie")
                 self._look_up.close()
+                self._resolver.give_up(self._waiting.values(), TOO_LATE)
             self._look_up = None
             self._keep()
             self._report_problems()
         return True
+
+    def _is_too_late(self, after_end_s: float) -> bool:
+        if self._ended_s is None and self._resolver.has_ended():
+            self._ended_s = time.monotonic()
+        return self._ended_s is not None and time.monotonic() > self._ended_s + after_end_s
 
     def _goes_on(self, look_up: Steps) -> bool:
         try:

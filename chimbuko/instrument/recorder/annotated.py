@@ -68,14 +68,15 @@ class AnnotatedCalls:
         self._names: dict[int, AnnotatedName] = {}
         self._heads: dict[tuple[int, str], str] = {}
         """Heads of the lines of a function, by the key of its calls and the phase of the event."""
-        self._waiting: list[tuple[int, int, int, int]] = []
-        """Events to write: time, thread, kind, and key of the call, or row of the counter in ``_counted``."""
+        self._waiting: list[tuple[int, int, int, int, int]] = []
+        """Events to write: time, thread, lane, kind, and key of the call, or row of the counter in
+        ``_counted``."""
         self._counted: list[tuple[str, float]] = []
         """Counters and their values, in the order of the events."""
         self._used: dict[int, dict[str, float]] = {}
-        """Newest values of the counters, by thread."""
+        """Newest values of the counters, by lane."""
         self._open: dict[tuple[int, int], list[_Call]] = {}
-        """Open calls by thread and function, the outermost first."""
+        """Open calls by lane and function, the outermost first."""
         self._flows = Flows()
         self._numbers = itertools.count(1)
 
@@ -92,8 +93,8 @@ class AnnotatedCalls:
         """Path of the file."""
         return self._file.path
 
-    def note(self, thread: int, events: Events) -> None:
-        """Take in the events of one thread, which is given by its native id."""
+    def note(self, thread: int, events: Events, lane: int) -> None:
+        """Take in the events of one lane of a thread, which is given by its native id."""
         keys = np.fromiter(self._names, np.uint64, len(self._names))
         is_counter = events["kind"] == Kind.COUNTER
         known = events[(events["kind"] <= Kind.EXIT) & np.isin(events["value"], keys) | is_counter]
@@ -101,9 +102,9 @@ class AnnotatedCalls:
         values = known["value"].view(np.float64).tolist()
         for time_ns, kind, key, tag, value in zip(*columns, values, strict=True):
             if kind != Kind.COUNTER:
-                self._waiting.append((time_ns, thread, kind, key))
+                self._waiting.append((time_ns, thread, lane, kind, key))
             elif (name := self._process.name(tag)) in COUNTERS:
-                self._waiting.append((time_ns, thread, kind, len(self._counted)))
+                self._waiting.append((time_ns, thread, lane, kind, len(self._counted)))
                 self._counted.append((name, value))
 
     def write(self) -> None:
@@ -121,13 +122,13 @@ class AnnotatedCalls:
             self._file.append(lines(events, self._pid, self._offset_ns))
         self._counted.clear()
 
-    def _events(self, time_ns: int, thread: int, kind: int, key: int) -> Iterator[Event]:
-        used = self._used.setdefault(thread, {})
+    def _events(self, time_ns: int, thread: int, lane: int, kind: int, key: int) -> Iterator[Event]:
+        used = self._used.setdefault(lane, {})
         if kind == Kind.COUNTER:
             used.update([self._counted[key]])
             return
         advice = self._names[key].advice
-        calls = self._open.setdefault((thread, key), [])
+        calls = self._open.setdefault((lane, key), [])
         begin_flow, end_flow = FLOWS[advice.flow]
         begin, end = advice.phases
         is_whole = advice.is_whole(self._is_compact)

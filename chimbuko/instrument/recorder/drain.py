@@ -31,6 +31,7 @@ from chimbuko.instrument.recorder.ringfolder import (
     remove_ring_folder,
     unwritten,
 )
+from chimbuko.instrument.recorder.unrecorded import unrecorded_starts
 from chimbuko.instrument.tracer.chunks import Handover, Header
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
 from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
@@ -105,6 +106,8 @@ class _Drain:
                 alone_since = time.monotonic()
             # On a busy node this lasts for longer than LINGER_S: only a look at the processes ends the wait.
             time.sleep(LOOK_PERIOD_S)
+        for sentence in unrecorded_starts(self._folder):
+            log(sentence)
         if refused := self._members.refused:
             log(f"{refused} processes were not recorded: too many at a time, or in all")
 
@@ -216,18 +219,19 @@ def _handovers(recording: Recording, has_successor: Callable[[], bool]) -> Itera
     signal.alarm(0)
     process = _process_descriptor(recording.pid)
     drained_s = looked_s = time.monotonic()
+    has_become_another = False
     while not _ends_within(process, recording.pid, LOOK_PERIOD_S):
         now_s = time.monotonic()
         if now_s - looked_s >= 1.0:
             looked_s = now_s
-            if has_successor():
+            if has_become_another := has_successor():
                 break
         if now_s - drained_s >= DRAIN_PERIOD_S or recording.fill > EMPTY_ABOVE:
             drained_s = now_s
             yield recording.take(time.monotonic_ns())
             signal.alarm(0)
     signal.alarm(0)
-    last = recording.last(time.monotonic_ns())
+    last = recording.last(time.monotonic_ns(), has_become_another)
     signal.alarm(STUCK_AFTER_S)
     yield last
 

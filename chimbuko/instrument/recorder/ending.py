@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 
-from chimbuko.instrument.recorder.layout import BACKTRACE, DEPTH
+from chimbuko.core.traceschema import MPI_PREFIX
+from chimbuko.instrument.recorder.layout import BACKTRACE, DEPTH, End
 from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 
 NamesOf = Callable[[Sequence[int]], list[str]]
@@ -16,8 +17,39 @@ MOST_FRAMES = 16
 """Number of frames of a call stack or a backtrace that are named."""
 
 
-def describe_end(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf) -> str:
-    """Describe in one line which signal ended the process, in which calls, and where in the code if known."""
+def describe_end(process: ProcessFile, has_ended: bool, rings: Sequence[Ring], names_of: NamesOf) -> str:
+    """Describe in one line how the process ended, in which calls, and where in the code if known.
+
+    Empty where it ended in order.
+
+    Parameters
+    ----------
+    has_ended
+        Whether it did, or became another program.
+    """
+    if text := _said_by_itself(process, names_of):
+        return text
+    return "" if has_ended else _describe_death(process, rings, names_of)
+
+
+def _said_by_itself(process: ProcessFile, names_of: NamesOf) -> str:
+    """Describe an end that began with a call of MPI; empty where none did."""
+    ending = process.field("ending")
+    how, depth = int(ending["how"]), min(int(ending["depth"]), BACKTRACE)
+    if not how:
+        return ""
+    called = names_of([int(key) for key in ending["stack"][:depth]])[-MOST_FRAMES:]
+    inner = next((name for name in reversed(called) if name.startswith(MPI_PREFIX)), "MPI")
+    called = [name for name in called if name != inner]
+    if how == End.CALLED_ABORT:
+        text = f"called MPI_Abort ({int(ending['code'])})"
+    else:
+        text = f"ended inside {inner}, as after an error,"
+    text += f" in {' > '.join(called)}" if called else ""
+    return text.removesuffix(",") + (f", on thread {int(ending['thread'])}" if ending["thread"] > 0 else "")
+
+
+def _describe_death(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf) -> str:
     crash = process.field("crash")
     number = int(crash["signal"])
     thread = int(crash["thread"]) if number else 0

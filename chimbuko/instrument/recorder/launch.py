@@ -33,6 +33,9 @@ from chimbuko.runtime.process.usercommand import CommandError
 
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
+INTERPRETER_VARIABLE = "CHIMBUKO_RECORDER_PYTHON"
+HOME_VARIABLE = "CHIMBUKO_RECORDER_HOME"
+"""Environment variables with which a program that needs another library is started again (``again``)."""
 USAGE_VARIABLE = "CHIMBUKO_RECORDER_USAGE"
 COUNT_VARIABLE = "CHIMBUKO_RECORDER_COUNT"
 """Environment variable under which messages are counted, and nothing is recorded."""
@@ -78,9 +81,16 @@ def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[st
     except BaseException:
         remove_ring_folder(folder)
         raise
+    again = {INTERPRETER_VARIABLE: sys.executable, HOME_VARIABLE: str(Path(chimbuko.__file__).parent.parent)}
     preloaded = " ".join(filter(None, [str(library), environment.get(PRELOAD_VARIABLE, "")]))
     first = {FIRST_VARIABLE: str(os.getpid())} if program.is_elf else {}
-    return {PRELOAD_VARIABLE: preloaded, FOLDER_VARIABLE: str(folder), **first, **_annotations(environment)}
+    return {
+        PRELOAD_VARIABLE: preloaded,
+        FOLDER_VARIABLE: str(folder),
+        **first,
+        **again,
+        **_annotations(environment),
+    }
 
 
 def _annotations(environment: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 4
+VERSION: Final = 5
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
@@ -21,6 +21,9 @@ PATH_BYTES: Final = 1024
 BACKTRACE: Final = 64
 DEPTH: Final = 1024
 LEAF_FUNCTIONS: Final = 1024
+DROPPED: Final = 1024
+LEFT_EARLIER: Final = 1
+"""Request of an EXIT of a call that ended with the event of its lane that came before."""
 LARGEST_RING_EVENTS: Final = 1 << 24
 
 NAMED: Final = 1 << 63
@@ -36,6 +39,7 @@ class Kind(IntEnum):
     RECEIVE = 4
     COUNTER = 5
     OPERATION = 6
+    LANE = 7
 
 
 EVENT: Final = np.dtype(
@@ -65,6 +69,26 @@ CRASH: Final = np.dtype(
     ]
 )
 
+ENDING: Final = np.dtype(
+    [
+        ("how", "<u4"),
+        ("code", "<i4"),
+        ("thread", "<i4"),
+        ("depth", "<u4"),
+        ("stack", "<u8", (BACKTRACE,)),
+    ]
+)
+
+
+class End(IntEnum):
+    """How a process ended, or was about to end."""
+
+    CALLED_ABORT = 1
+    ENDED_IN_MPI = 2
+
+
+DROPPED_CALLS: Final = np.dtype([("key", "<u8"), ("calls", "<u8")])
+
 PROCESS: Final = np.dtype(
     [
         ("magic", "S8"),
@@ -89,29 +113,34 @@ PROCESS: Final = np.dtype(
         ("executable", f"S{PATH_BYTES}"),
         ("maps", f"S{MAPS_BYTES}"),
         ("crash", CRASH),
+        ("ending", ENDING),
         ("left_out", "<u8", (LEFT_OUT,)),
         ("communicators", COMMUNICATOR, (COMMUNICATORS,)),
         ("names", f"S{NAME_BYTES}", (NAMES,)),
     ]
 )
 
+_OF_CALLS = 192 + 8 * (LEFT_OUT + 4 * DEPTH) + 32 * LEAF_FUNCTIONS
+
 RING: Final = np.dtype(
     {
         "names": [
             *("magic", "version", "capacity", "header_bytes", "thread", "tid"),
-            *("written", "dropped_calls", "dropped_rows", "too_deep", "depth"),
-            *("read", "left_out", "stack", "entry_ns"),
+            *("written", "dropped_calls", "dropped_rows", "too_deep", "depth", "lanes"),
+            *("strayed_calls", "interrupting_calls", "stackless_calls"),
+            *("read", "left_out", "stack", "entry_ns", "dropped"),
         ],
         "formats": [
             *("S8", "<u4", "<u4", "<u4", "<i4", "<u4"),
-            *("<u8", "<u8", "<u8", "<u8", "<u4"),
-            *("<u8", ("<u8", (LEFT_OUT,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,))),
+            *("<u8", "<u8", "<u8", "<u8", "<u4", "<u4"),
+            *("<u8", "<u8", "<u8"),
+            *("<u8", ("<u8", (LEFT_OUT,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,)), (DROPPED_CALLS, (DROPPED,))),
         ],
         "offsets": [
-            *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 128),
-            *(192, 192 + 8 * LEFT_OUT, 192 + 8 * (LEFT_OUT + DEPTH)),
+            *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 100, 104, 112, 120, 128),
+            *(192, 192 + 8 * LEFT_OUT, 192 + 8 * (LEFT_OUT + DEPTH), _OF_CALLS),
         ],
-        "itemsize": 192 + 8 * (LEFT_OUT + 4 * DEPTH) + 32 * LEAF_FUNCTIONS,
+        "itemsize": _OF_CALLS + DROPPED_CALLS.itemsize * DROPPED,
     }
 )
 

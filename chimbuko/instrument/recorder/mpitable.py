@@ -17,6 +17,8 @@ _TABLE = """
 MPI_Init : argc argv : before_init() : after_init()
 MPI_Init_thread : argc argv required provided : before_init() : after_init()
 
+MPI_Abort : comm errorcode : note_end(CALLED_ABORT, errorcode) :
+
 MPI_Send MPI_Bsend MPI_Ssend MPI_Rsend
     : buf count datatype dest tag comm : sent(count, datatype, dest, tag, comm) :
 MPI_Isend MPI_Ibsend MPI_Issend MPI_Irsend : buf count datatype dest tag comm request

@@ -6,10 +6,11 @@ has stopped recording because they are very short and called very often.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,23 @@ from chimbuko.capture.symbols.maps import MAPPED_FILE, Mapping, mapping_at, pars
 from chimbuko.capture.symbols.resolver import Resolver
 from chimbuko.core.arrays import Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
-from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, MPI_PREFIX, NOT_RECORDED, UNRESOLVED
+from chimbuko.core.traceschema import (
+    CALL_COUNTS,
+    ENDING,
+    LEFT_OUT_FUNCTIONS,
+    MPI_PREFIX,
+    NOT_RECORDED,
+    UNRESOLVED,
+)
 from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
+from chimbuko.instrument.recorder.lanes import Lanes
 from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_OUT, NAMED, Kind
-from chimbuko.instrument.recorder.mpi import is_mpi
+from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
+from chimbuko.instrument.recorder.unseen import call_counts, describe_unseen
 from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.processmetadata import describe_process
 
@@ -128,14 +138,19 @@ class Recording:
         self._listing = Listing(path.parent)
         self._rings: dict[str, Ring | None] = {}
         """Rings by file name; None for one that is damaged."""
-        self._new_rings: list[Ring] = []
-        """Rings of threads whose native ids are not in the metadata yet."""
+        self._lanes: dict[str, Lanes] = {}
+        """Lanes of the rings, by file name."""
+        self._new_threads: dict[int, Ring] = {}
+        """Lanes whose native ids are not in the metadata yet, with their rings."""
+        self._known_lanes: set[int] = set()
         self._keys = np.empty(0, np.uint64)
         self._timers_of_keys = np.empty(0, np.int64)
         self._counters: dict[int, int] = {}
         self._has_begun = False
         self._taken = 0
         """Number of events that were taken from all rings."""
+        self._recorded = 0
+        """Number of calls among them."""
         self._communicators = 0
         self._mappings = Mappings(self.process)
         self._said: dict[tuple[int, str], str] = {}
@@ -189,25 +204,36 @@ class Recording:
                 self._give_up(name, error)
                 continue
             self._taken += len(events)
-            if len(events):
-                rows.append(self._rows(ring, events, timers, counters))
+            for lane, of_lane in self._by_lane(name, ring, events):
+                rows.append(self._rows(lane, of_lane, timers, counters))
                 if self._annotated is not None:
-                    self._annotated.note(ring.number("tid"), events)
+                    self._annotated.note(ring.number("tid"), of_lane, lane)
         self._write_annotated()
         metadata = self._new_metadata()
         self._said |= metadata
         self._has_begun = True
         return Handover(now_ns, rows, timers, counters, metadata)
 
+    def _by_lane(self, name: str, ring: Ring, events: Events) -> Iterator[tuple[int, Events]]:
+        if not len(events):
+            return
+        self._recorded += int(np.count_nonzero(events["kind"] == Kind.ENTRY))
+        split = self._lanes[name].split(events) if ring.number("lanes") else [(ring.thread, events)]
+        for lane, of_lane in split:
+            if lane not in self._known_lanes:
+                self._known_lanes.add(lane)
+                self._new_threads[lane] = ring
+            yield lane, of_lane
+
     def note_stored(self, waiting: int) -> None:
         """Note in the file of the process that all events taken but ``waiting`` rows are in the stream."""
         self.process.set_number("stored", max(0, self._taken - waiting))
 
-    def last(self, now_ns: int) -> Handover:
-        """Take all that is left, and the end of the process."""
+    def last(self, now_ns: int, has_become_another: bool) -> Handover:
+        """Take all that is left, and the end of the process, or of a program that became another one."""
         handover = self.take(now_ns)
-        end_ns = self.end_ns
-        metadata = handover.metadata | self._last_metadata()
+        end_ns = self.end_ns or (now_ns if has_become_another else None)
+        metadata = handover.metadata | self._last_metadata(end_ns is not None)
         if end_ns is None:
             return handover._replace(metadata=metadata)
         return handover._replace(metadata=metadata, complete_until_ns=end_ns, is_last=True)
@@ -227,7 +253,9 @@ class Recording:
             if name.startswith(stem) and name.endswith(".ring") and name not in self._rings:
                 try:
                     ring = self._rings[name] = Ring(self.process.path.with_name(name))
-                    self._new_rings.append(ring)
+                    self._lanes[name] = Lanes(ring.thread)
+                    self._known_lanes.add(ring.thread)
+                    self._new_threads[ring.thread] = ring
                 except TraceFormatError as error:
                     self._give_up(name, error)
 
@@ -236,7 +264,7 @@ class Recording:
         self.problems.append(str(error))
 
     def _rows(
-        self, ring: Ring, events: Events, timers: dict[int, str], counters: dict[int, str]
+        self, lane: int, events: Events, timers: dict[int, str], counters: dict[int, str]
     ) -> ThreadRows:
         kinds = events["kind"]
         # Calls and other events are split first, as only the others need all fields: a quarter of the time.
@@ -249,7 +277,7 @@ class Recording:
         values = others[kinds == Kind.COUNTER]
         operations = others[kinds == Kind.OPERATION]
         return ThreadRows(
-            ring.thread,
+            lane,
             _bytes(codes, events["time_ns"][calls]),
             _bytes(event_type, comms["tag"], comms["peer"], comms["value"], comms["time_ns"]),
             _bytes(
@@ -322,8 +350,8 @@ class Recording:
         for row in known[self._communicators + 1 : count + 1]:
             found[f"Communicator {row['identity']}"] = f"{row['size']} ranks, here rank {row['rank']}"
         self._communicators = count
-        threads = {(ring.thread, "tid"): str(ring.number("tid")) for ring in self._new_rings}
-        self._new_rings.clear()
+        threads = {(lane, "tid"): str(ring.number("tid")) for lane, ring in self._new_threads.items()}
+        self._new_threads.clear()
         return threads | {(MAIN_THREAD, key): value for key, value in found.items()}
 
     def _description(self) -> dict[str, str]:
@@ -341,21 +369,16 @@ class Recording:
             return shlex.join(os.fsdecode(word) for word in words[:-1])
         return ""
 
-    def _last_metadata(self) -> dict[tuple[int, str], str]:
+    def _last_metadata(self, has_ended: bool) -> dict[tuple[int, str], str]:
         found = {}
         if left_out := describe_left_out(self.process, self._sound_rings(), self._resolved):
             found[LEFT_OUT_FUNCTIONS] = left_out
-        if self.end_ns is None:
-            found[ENDING] = describe_end(self.process, self._sound_rings(), self._resolved)
-        lost = {
-            "calls": sum(ring.number("dropped_calls") for ring in self._sound_rings()),
-            "messages and counters": sum(ring.number("dropped_rows") for ring in self._sound_rings()),
-            "calls nested too deeply": sum(ring.number("too_deep") for ring in self._sound_rings()),
-            "threads": self.process.number("threads_without_ring"),
-            "messages beyond the table of requests": self.process.number("lost_requests"),
-        }
-        counted = [f"{number} {what}" for what, number in lost.items() if number]
-        said = [", ".join(counted)] * bool(counted) + self.problems + self._unseen_mpi()
+        if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
+            found[ENDING] = ending
+        rings = self._sound_rings()
+        unseen = ", ".join(describe_unseen(self.process, rings, self._resolved))
+        said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi()
+        found[CALL_COUNTS] = json.dumps(call_counts(rings, self._recorded))
         if said:
             found[NOT_RECORDED] = "; ".join(said)
         return {(MAIN_THREAD, key): value for key, value in found.items()}
@@ -366,7 +389,10 @@ class Recording:
             return []
         paths = {mapping.path for mapping in parse_maps(self.process.text("maps"))}
         loaded = sorted(path for path in paths if is_mpi(os.path.basename(path)))
-        return [f"MPI calls: it is not linked with MPI, and loads {path} while it runs" for path in loaded]
+        linked = {os.path.basename(path) for path in loaded} & {*needed_libraries(Path(self.executable))}
+        why = "no recorder could be made for" if linked else "it is not linked with MPI, and loads"
+        when = "" if linked else " while it runs"
+        return [f"MPI calls: {why} {path}{when}" for path in loaded]
 
     def _sound_rings(self) -> list[Ring]:
         return [ring for ring in self._rings.values() if ring is not None]

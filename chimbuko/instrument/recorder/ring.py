@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from chimbuko.core.errors import TraceFormatError
 from chimbuko.instrument.recorder.layout import (
     EVENT,
     LARGEST_RING_EVENTS,
+    LEFT_EARLIER,
     PROCESS,
     PROCESS_MAGIC,
     RING,
@@ -118,6 +120,15 @@ class Ring:
         found: npt.NDArray[np.uint64] = self._head["left_out"][0]
         return found
 
+    def dropped(self) -> Iterator[tuple[int, int]]:
+        """Yield key and number of the calls of each function that were not recorded, for want of room.
+
+        The key is 0 for functions for which the table had no room.
+        """
+        table = self._head["dropped"][0]
+        for row in table[table["calls"] > 0]:
+            yield int(row["key"]), int(row["calls"])
+
     def stack(self) -> list[int]:
         """Return the keys of the open calls, the outermost first; behind them stand keys of earlier calls."""
         return [int(key) for key in self._head["stack"][0]]
@@ -152,6 +163,8 @@ class Ring:
 
 
 def _are_possible(events: Events) -> bool:
-    kinds, times = events["kind"], events["time_ns"]
-    has_kinds = bool((kinds >= Kind.ENTRY).all() and (kinds <= Kind.OPERATION).all())
-    return has_kinds and bool(times[0] >= 0) and bool((times[1:] >= times[:-1]).all())
+    kinds = events["kind"]
+    is_earlier = (kinds == Kind.EXIT) & (events["request"] == LEFT_EARLIER)
+    times = events["time_ns"][~is_earlier]
+    has_kinds = bool((kinds >= Kind.ENTRY).all() and (kinds <= Kind.LANE).all())
+    return has_kinds and bool((times[:1] >= 0).all()) and bool((times[1:] >= times[:-1]).all())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +17,15 @@ from chimbuko.core.calls.record import (
     UNREAD_STREAMS,
     UNREADABLE_STREAMS,
 )
-from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, NOT_RECORDED, UNTRACED_CHILDREN
+from chimbuko.core.traceschema import (
+    CALL_COUNTS,
+    ENDING,
+    LEFT_OUT_FUNCTIONS,
+    NOT_RECORDED,
+    UNTRACED_CHILDREN,
+)
 from chimbuko.core.units import number_of
+from chimbuko.launcher.outcome.deaths import death_lines
 from chimbuko.provenance.query.run import Provenance
 
 MOST_SHOWN = 5
@@ -35,6 +44,9 @@ class TracerReports(msgspec.Struct, frozen=True):
     """Functions that were called so often, and were so short, that they were not recorded any more."""
     unrecorded: Texts
     """Events for which there was no room."""
+    calls_seen: int = 0
+    """Number of calls that the recorders saw."""
+    calls_recorded: int = 0
 
 
 def tracer_reports(provenance: Provenance) -> TracerReports:
@@ -45,24 +57,25 @@ def tracer_reports(provenance: Provenance) -> TracerReports:
         found = (m for m in provenance.metadata(key=key) if m.key == key)
         return {f"{m.program}:{m.rank}": m.value for m in found}
 
+    counts = [json.loads(text) for text in texts(CALL_COUNTS).values()]
     return TracerReports(
-        texts(UNTRACED_CHILDREN), texts(ENDING), texts(LEFT_OUT_FUNCTIONS), texts(NOT_RECORDED)
+        untraced=texts(UNTRACED_CHILDREN),
+        ended=texts(ENDING),
+        left_out=texts(LEFT_OUT_FUNCTIONS),
+        unrecorded=texts(NOT_RECORDED),
+        calls_seen=sum(count["seen"] for count in counts),
+        calls_recorded=sum(count["recorded"] for count in counts),
     )
 
 
 def report_lines(reports: TracerReports) -> list[str]:
     """Return lines for people: of each kind of report the ranks with the most, or the first ones."""
-    lines = [f"Died: rank {stream}: {text}" for stream, text in _first(reports.ended)]
-    lines += _more(reports.ended, "died")
+    lines = death_lines(reports.ended)
     lines += _untraced_lines(reports.untraced)
     lines += [f"Left out: {text}, of rank {stream}" for stream, text in _most(reports.left_out)]
     lines += _more(reports.left_out, "left out functions")
     lines += [f"Not recorded: {text}, of rank {stream}" for stream, text in _most(reports.unrecorded)]
     return lines + _more(reports.unrecorded, "did not record all")
-
-
-def _first(texts: Texts) -> list[tuple[str, str]]:
-    return list(texts.items())[:MOST_SHOWN]
 
 
 def _most(texts: Texts) -> list[tuple[str, str]]:
@@ -109,6 +122,7 @@ NO_STREAM = (
     "'chimbuko run -- chimbuko trace app.py' or 'chimbuko run -- mpirun -n 4 chimbuko trace ./app'. Under "
     "TAU, a program that is not linked with MPI needs 'tau_exec -T serial,pthread -adios2_trace'"
 )
+NO_STREAM_FOR_REASONS = "No trace stream appeared: nothing recorded the program; the problems below say why"
 NO_STREAM_YET = "No trace stream had appeared when the run was interrupted"
 
 MISSED_STEPS = "steps never seen"
@@ -240,7 +254,16 @@ def _extent(stream: LossyStream) -> int:
     return sum(stream.losses.values())
 
 
-def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list[str]:
+def recorded_share(reports: TracerReports) -> str:
+    """Describe how many of the calls were recorded, never as all of them; empty where all were."""
+    if reports.calls_recorded == reports.calls_seen:
+        return ""
+    # Rounded down.
+    percent = math.floor(1000 * reports.calls_recorded / reports.calls_seen) / 10
+    return f"{percent:g} % of {number_of(reports.calls_seen, 'calls')}"
+
+
+def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = (), recorded: str = "") -> list[str]:
     """Return lines for people: one that names all losses, and one for each advice.
 
     Parameters
@@ -249,6 +272,8 @@ def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list
         What was counted.
     reservations
         Why more may be lost than was counted, in words.
+    recorded
+        How many of the calls were recorded, as by :func:`recorded_share`; empty for all.
     """
     by_advice: dict[str, list[str]] = {}
     texts = []
@@ -257,12 +282,14 @@ def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list
         by_advice.setdefault(loss.advice, []).append(loss.text)
     by_advice.pop("", None)
     return [
-        f"Lost: {'; '.join(texts) or _nothing(reservations)}",
+        *([f"Recorded: {recorded}; the others are named below"] if recorded else []),
+        f"Lost: {'; '.join(texts) or _nothing(reservations, recorded)}",
         *(f"  {' and '.join(of_advice)}: {advice}" for advice, of_advice in by_advice.items()),
     ]
 
 
-def _nothing(reservations: Sequence[str]) -> str:
+def _nothing(reservations: Sequence[str], recorded: str) -> str:
+    what = "nothing of what is recorded" if recorded else "nothing"
     if not reservations:
-        return "nothing"
-    return f"nothing that was counted, but {' and '.join(reservations)}: see below"
+        return what
+    return f"{what} that was counted, but {' and '.join(reservations)}: see below"

@@ -19,6 +19,7 @@ from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,
     NO_STREAM,
+    NO_STREAM_FOR_REASONS,
     NO_STREAM_YET,
     WITHOUT_END,
     Loss,
@@ -28,6 +29,7 @@ from chimbuko.launcher.outcome.losses import (
     everything,
     loss_lines,
     place_lines,
+    recorded_share,
     report_lines,
     tracer_reports,
     undelivered,
@@ -203,7 +205,8 @@ def summary_lines(summary: Summary) -> list[str]:
         f"{number_of(summary.rows, 'events')})"
     ]
     if not summary.ranks and summary.transport != Transport.RECORDED:
-        lines.append(NO_STREAM_YET if summary.is_interrupted else NO_STREAM)
+        missing = NO_STREAM_FOR_REASONS if summary.problems else NO_STREAM
+        lines.append(NO_STREAM_YET if summary.is_interrupted else missing)
     lines += incident_lines(summary.incidents, summary.recurrences)
     if summary.metrics:
         lines.append("Wrong in what the programs publish:")
@@ -229,11 +232,11 @@ def summary_lines(summary: Summary) -> list[str]:
         + (f" ({summary.reduction:.0f}× less)" if summary.reduction >= LEAST_REDUCTION else "")
     )
     if summary.ranks:
-        lines += loss_lines(losses_of(summary), _reservations(summary))
+        lines += loss_lines(losses_of(summary), _reservations(summary), recorded_share(summary.reports))
         lines += place_lines(summary.lossy)
     lines += [
         f"Unresolved: {number_of(number, 'functions')} of {program}, known by address only; "
-        f"{'; '.join(summary.unnamed.get(program, ['link it with -no-pie']))}"
+        f"{'; '.join(summary.unnamed.get(program, ['see the logs of the run']))}"
         for program, number in summary.unresolved.items()
     ]
     lines += report_lines(summary.reports)
@@ -343,7 +346,9 @@ def _large_step_text(step: LargeStep, run: str) -> str:
 
 def _reservations(summary: Summary) -> list[str]:
     """Why more may be lost than was counted."""
-    is_partial = summary.reports.unrecorded or summary.reports.untraced
+    reports = summary.reports
+    # Where the calls are counted, their share is said instead.
+    is_partial = (reports.unrecorded and not recorded_share(reports)) or reports.untraced
     found = {"not all was recorded": is_partial, "there were problems": summary.problems}
     return [text for text, holds in found.items() if holds]
 

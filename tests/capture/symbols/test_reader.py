@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from chimbuko.capture.symbols import client
 from chimbuko.capture.symbols.lookup import STRIPPED
 from chimbuko.capture.trace.reader import WAIT, StreamReader
 from chimbuko.capture.trace.source import Waiting
+from chimbuko.capture.trace.unnamed import TOO_LATE, UnnamedFunctions
 from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, StreamNames, TraceStep
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
@@ -110,6 +112,35 @@ def test_step_of_a_program_that_has_ended_is_not_lost_over_its_names(
             pass
         assert isinstance(got, TraceStep) and len(got.events) == 8
         assert reader.names.timers[1] == f"{program.names()[0]} (rank 0)"
+        # Nothing would help that is to be done with the program.
+        (said,) = (
+            text for key, text in reader.names.metadata.items() if key[2].startswith(UNNAMED_FUNCTIONS)
+        )
+        assert said == TOO_LATE
+
+
+def test_names_are_waited_for_after_the_program_s_end_however_long_it_ran(
+    app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_lookup.py").write_text(
+        "import os, time\n"
+        f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
+        "from chimbuko.capture.symbols import lookup\nlookup.main()\n"
+    )
+    monkeypatch.setattr(client, "MODULE", "slow_lookup")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    names = StreamNames()
+    with running(app) as program:
+        names.metadata |= program.metadata(0)
+        unnamed = UnnamedFunctions(tmp_path, 0, names)
+        unnamed.put("timer", 1, program.names()[0])
+        assert not unnamed.find(0.0)
+        # It runs for longer than what is waited for after its end.
+        time.sleep(0.3)
+    assert not unnamed.find(0.0, after_end_s=0.2)
+    (tmp_path / "go").touch()
+    assert unnamed.find()
+    assert names.timers[1] == PLACES["main"]
 
 
 def test_whatever_goes_wrong_the_stream_is_read(

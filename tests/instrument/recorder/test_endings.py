@@ -173,3 +173,51 @@ def test_what_a_killed_writer_has_not_written_is_counted(tmp_path: Path) -> None
     for rank in (0, 1):
         lost = rf"heat, rank {rank}: [\d,]+ events of it are in no stream"
         assert re.search(f"{lost}; the process that wrote its stream was ended by SIGKILL", said), said
+
+
+ABORTS = """
+#include <mpi.h>
+#include <stdlib.h>
+void on_error(MPI_Comm *comm, int *code, ...) { exit(*code != 0 && comm != 0 ? 3 : 4); }
+__attribute__((noinline)) void check(int rank, int is_error)
+{
+    if (rank == 1 && is_error)
+        MPI_Send(&rank, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);
+    else if (rank == 1)
+        MPI_Abort(MPI_COMM_WORLD, 7);
+}
+int main(int count, char **words)
+{
+    int rank;
+    MPI_Init(&count, &words);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Errhandler ours;
+    MPI_Comm_create_errhandler(on_error, &ours);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, ours);
+    check(rank, count > 1);
+    for (;;)
+        MPI_Barrier(MPI_COMM_WORLD);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "called MPI_Abort (7) in main > check"),
+        (["error"], "ended inside MPI_Send(), as after an error, in main > check > on_error"),
+    ],
+)
+def test_who_ended_all_ranks_says_so_whatever_it_did_afterwards(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    (tmp_path / "aborts.c").write_text(ABORTS)
+    program = WHEEL.build(tmp_path / "aborts.c", tmp_path / "aborts", "mpicc", "-finstrument-functions")
+    environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
+    command = [*WHEEL.launch(2), *TRACE, program, *words]
+    done = subprocess.run(command, capture_output=True, env=environment, timeout=PATIENCE_S)
+    assert done.returncode != 0
+    await_drains(tmp_path)
+    first, second = streams(tmp_path)
+    assert second.metadata("Ending") == said
+    assert first.metadata("Ending").startswith("died (killed")

@@ -8,13 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chimbuko.instrument.recorder.layout import COMMUNICATOR, COUNTS, CRASH, EVENT, PROCESS, RING, TRAFFIC
+from chimbuko.instrument.recorder.layout import (
+    COMMUNICATOR,
+    COUNTS,
+    CRASH,
+    DROPPED_CALLS,
+    ENDING,
+    EVENT,
+    PROCESS,
+    RING,
+    TRAFFIC,
+)
 from chimbuko.instrument.recorder.library import FOLDER
 
 STRUCTURES = {
     "event": EVENT,
     "communicator": COMMUNICATOR,
+    "ending": ENDING,
     "crash": CRASH,
+    "dropped_calls": DROPPED_CALLS,
     "process": PROCESS,
     "ring": RING,
     "counts": COUNTS,

@@ -104,7 +104,7 @@ def test_rings_are_emptied_while_mpi_has_not_said_the_rank(parents_with_mpi: Pat
     def handovers() -> Iterator[Handover]:
         yield recording.take(time.monotonic_ns())
         running.communicate("\n", timeout=PATIENCE_S)
-        yield recording.last(time.monotonic_ns())
+        yield recording.last(time.monotonic_ns(), has_become_another=False)
 
     rank, first = ranked(recording, handovers(), None)
     assert (rank, [handover.is_last for handover in first]) == (0, [False, True])

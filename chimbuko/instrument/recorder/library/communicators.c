@@ -21,6 +21,8 @@ void *find_mpi(const char *name)
     return found;
 }
 
+const char *const wrapped_mpi = MPI_SONAME;
+
 void *find_next(unsigned number)
 {
     const char *name = function_names[number];

@@ -47,6 +47,20 @@ static void on_crash(int number, siginfo_t *info, void *context)
     }
 }
 
+/* Note how this process is about to end, while the calls that led to it are open. */
+void note_end(enum End how, int code)
+{
+    if (process == NULL || self.ring == NULL || atomic_load(&process->ending.how) != 0)
+        return;
+    struct ending *ending = &process->ending;
+    uint32_t first = self.depth > BACKTRACE ? self.depth - BACKTRACE : 0;
+    ending->code = code;
+    ending->thread = self.ring->thread;
+    ending->depth = self.depth - first;
+    memcpy(ending->stack, self.ring->stack + first, ending->depth * sizeof *ending->stack);
+    atomic_store(&ending->how, how);
+}
+
 /* Install the handlers for signals that have none, and, after MPI_Init, before those that MPI has installed (see
  * forget_crashes). */
 void watch_crashes(void)

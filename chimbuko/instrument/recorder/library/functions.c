@@ -4,12 +4,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-EXPORTED void __cyg_profile_func_enter(void *function, void *caller)
+/* Flattened, as a part that were split off would have a frame of its own, and would cost more. */
+EXPORTED __attribute__((flatten)) void __cyg_profile_func_enter(void *function, void *caller)
 {
     enter_at((Key)(uintptr_t)function, (uintptr_t)caller);
 }
 
-EXPORTED void __cyg_profile_func_exit(void *function, void *caller)
+EXPORTED __attribute__((flatten)) void __cyg_profile_func_exit(void *function, void *caller)
 {
     (void)caller;
     leave((Key)(uintptr_t)function, SHORT_NS);
@@ -57,7 +58,7 @@ EXPORTED void chimbuko_enter(unsigned name)
     if (name == 0)
         return;
     count_usage();
-    enter(NAMED | (name - 1));
+    enter_region(NAMED | (name - 1));
 }
 
 EXPORTED void chimbuko_leave(unsigned name)

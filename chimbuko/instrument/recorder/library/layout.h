@@ -15,7 +15,7 @@
 #define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
-    LAYOUT_VERSION = 4,
+    LAYOUT_VERSION = 5,
     NAMES = 2048,
     NAME_BYTES = 256,
     COMMUNICATORS = 4096,
@@ -23,6 +23,7 @@ enum {
     MAPS_BYTES = 1 << 16,
     PATH_BYTES = 1024,
     LEAF_FUNCTIONS = 1024, /* a power of two */
+    DROPPED = 1024,        /* a power of two */
     BACKTRACE = 64,
     DEPTH = 1024,         /* of the calls that are recorded */
     RING_EVENTS = 1 << 16 /* a power of two */
@@ -32,7 +33,7 @@ enum {
 typedef uint64_t Key;
 #define NAMED (UINT64_C(1) << 63)
 
-enum Kind { ENTRY = 1, EXIT, SEND, RECEIVE, COUNTER, OPERATION };
+enum Kind { ENTRY = 1, EXIT, SEND, RECEIVE, COUNTER, OPERATION, LANE };
 
 /* Kinds of an OPERATION. */
 enum Operation { COLLECTIVE = 1, RECEIVE_POSTED, COMPLETED, ONE_SIDED, SYNCHRONISATION };
@@ -49,9 +50,15 @@ struct event {
         int64_t bytes;     /* SEND, RECEIVE, OPERATION */
         double value;      /* COUNTER */
     };
-    int32_t tag;      /* of a collective its number on the communicator; of a COUNTER its name */
+    int32_t tag;      /* of a collective its number on the communicator; of a COUNTER its name; else see below */
     uint32_t request; /* 0 for none */
 };
+
+/* A thread may have several stacks, as of coroutines. The tag of an ENTRY, an EXIT and a LANE is the number of the
+ * lane in which the calls of the present stack are recorded; other events belong to that of the event before. The
+ * request of an EXIT is LEFT_EARLIER where the call was given up with its stack: it ended with the event of its lane
+ * that came before. */
+enum { LEFT_EARLIER = 1 };
 
 struct communicator {
     uint64_t identity; /* the same for all its members */
@@ -71,6 +78,16 @@ struct crash {
     uint32_t frames;
     uint32_t reserved;
     uint64_t backtrace[BACKTRACE];
+};
+
+/* How a process ended, or was about to: it may go on for a moment, and call other functions. */
+enum End { CALLED_ABORT = 1, ENDED_IN_MPI };
+struct ending {
+    _Atomic uint32_t how; /* 0 for nothing special; written last */
+    int32_t code;         /* of MPI_Abort */
+    int32_t thread;
+    uint32_t depth;
+    Key stack[BACKTRACE]; /* the innermost of the open calls, the outermost first */
 };
 
 struct process {
@@ -96,6 +113,7 @@ struct process {
     char executable[PATH_BYTES];
     char maps[MAPS_BYTES]; /* the executable mappings as in /proc/PID/maps, cut at a line's end */
     struct crash crash;
+    struct ending ending;
     _Atomic Key left_out[LEFT_OUT]; /* hash table of functions left out */
     struct communicator communicators[COMMUNICATORS];
     struct name names[NAMES];
@@ -109,6 +127,12 @@ struct leaf_calls {
     int64_t total_ns; /* duration of these calls */
 };
 
+/* Calls of one function that are not recorded, as there was no room, or too deep a stack. */
+struct dropped_calls {
+    Key key; /* 0 in a free row */
+    uint64_t calls;
+};
+
 struct ring {
     char magic[8];
     uint32_t version;
@@ -118,17 +142,22 @@ struct ring {
     uint32_t tid;
     uint32_t reserved;
     _Alignas(64) _Atomic uint64_t written; /* events, since the beginning */
-    _Atomic uint64_t dropped_calls;        /* calls for which the ring had no room, with all that they called */
+    _Atomic uint64_t dropped_calls;        /* calls for which the ring had no room, and all that they called */
     _Atomic uint64_t dropped_rows;         /* messages and counters */
-    _Atomic uint64_t too_deep;             /* calls beyond DEPTH */
+    _Atomic uint64_t too_deep;             /* calls beyond DEPTH, and all that they called */
     _Atomic uint32_t depth;
+    uint32_t lanes;                        /* stacks beside the thread's own */
+    _Atomic uint64_t strayed_calls;        /* calls that ended on another thread, or in another order */
+    _Atomic uint64_t interrupting_calls;   /* of handlers of signals that came while an event was written */
+    _Atomic uint64_t stackless_calls;      /* on stacks for which there was no lane */
     _Alignas(64) _Atomic uint64_t read;
     _Alignas(64) uint64_t left_out[LEFT_OUT]; /* number of calls not recorded, by row of the process's table */
     Key stack[DEPTH];        /* open calls, the outermost first */
     int64_t entry_ns[DEPTH]; /* time at which each of them began */
     struct leaf_calls leaf_calls[LEAF_FUNCTIONS];
     uint64_t frame[DEPTH];   /* stack addresses of the open calls; the highest one where it says nothing */
-    uint64_t site[DEPTH];    /* where each was called */
+    uint64_t site[DEPTH];    /* where each was called, packed */
+    struct dropped_calls dropped[DROPPED]; /* hash table; the first row has those for which it had no room */
 };
 
 /* Count of the messages to one rank, and from it. */

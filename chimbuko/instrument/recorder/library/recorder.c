@@ -18,6 +18,7 @@
 #define COUNT_VARIABLE "CHIMBUKO_RECORDER_COUNT"
 /* Count of skipped open calls of a thread whose calls are all skipped: it never falls to 0. */
 #define ALL UINT32_C(0x80000000)
+#define MOST_PROBES 8 /* of the table of dropped calls */
 
 __thread struct thread self;
 struct process *process;
@@ -110,11 +111,9 @@ static void end_thread(void *ring)
     if (process == NULL || self.ring == NULL)
         return;
     int64_t now = now_ns();
-    while (self.depth > 0) {
-        Key key = self.ring->stack[--self.depth];
-        write_call(EXIT, key, now);
-    }
-    atomic_store_explicit(&self.ring->depth, 0, memory_order_relaxed);
+    while (self.depth > 0)
+        pop_call(now, 0);
+    end_stacks(now);
     forget_crashes_of_thread();
     pthread_mutex_lock(&lock);
     if (ended_count < sizeof ended / sizeof *ended)
@@ -159,6 +158,7 @@ static void begin_process(void)
     note_maps();
     show_file(name);
     watch_crashes();
+    prepare_stacks();
 }
 
 /* A ring for a thread whose messages are only counted: its capacity of 1 is too small for any event. */
@@ -198,21 +198,6 @@ static struct ring *make_ring(void)
     return made;
 }
 
-/* Note where this thread's stack is; where that is not known no call is taken for one that was left. */
-static void note_stack(void)
-{
-    pthread_attr_t attributes;
-    void *low;
-    size_t size;
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
-        return;
-    if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
-        self.stack_low = (uintptr_t)low;
-        self.stack_high = self.stack_low + size;
-    }
-    pthread_attr_destroy(&attributes);
-}
-
 bool begin_thread(void)
 {
     int before = errno;
@@ -241,8 +226,13 @@ bool begin_thread(void)
         self.read = atomic_load(&ring->read);
         self.depth = 0;
         self.skipped = is_only_counting ? ALL : 0;
+        self.skip_count = &ring->dropped_calls;
         self.skipped_frame = ANY_FRAME;
-        note_stack();
+        self.lane = (uint32_t)ring->thread;
+        self.suspended = 0;
+        self.stacks = NULL;
+        self.is_lane_unsaid = ring->lanes > 0;
+        note_own_stack();
         pthread_setspecific(at_thread_end, ring);
         watch_crashes_of_thread();
     }
@@ -255,25 +245,43 @@ bool look_for_room(uint32_t events)
 {
     uint64_t read = atomic_load_explicit(&self.ring->read, memory_order_acquire);
     /* The drain's position is used only where it is possible. */
-    if (read <= self.written && read >= self.read)
-        self.read = read;
+    if (read <= self.written && (int64_t)(read - self.suspended - self.read) >= 0)
+        self.read = read - self.suspended; /* Room is kept for the ends of calls on other stacks. */
     return self.written + events - self.read <= self.mask;
 }
 
-/* End the open calls that were left without an EXIT, when a function is called that they cannot have called. */
-void leave_gone(uintptr_t frame, uintptr_t site, int64_t now)
+/* Whether a function that begins with the frame of the innermost open call says that this was left. Functions that are
+ * part of another one have its site, and call us from elsewhere; two that were called one after the other may have the
+ * same frame; of MPI's, none is part of another one. */
+bool is_other_call(Key called, uintptr_t site)
 {
-    while (is_innermost_gone(frame, site))
-        pop_call(now);
+    uintptr_t its = self.ring->site[self.depth - 1];
+    bool are_mpi = (self.ring->stack[self.depth - 1] & called & NAMED) != 0;
+    return are_mpi || (site != 0 && (its == site || (its ^ site) << 16 != 0));
+}
+
+/* End the open calls that were left without an EXIT, when a function is called that they cannot have called. */
+void leave_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from, int64_t now)
+{
+    while (is_innermost_gone(frame, called, site, from)) {
+        /* One that begins again on a stack that is not the thread's own was given up with that. */
+        bool is_given_up = self.ring->frame[self.depth - 1] == frame && self.lane != (uint32_t)self.ring->thread;
+        pop_call(now, is_given_up ? LEFT_EARLIER : 0);
+    }
     self.is_leaf = false;
 }
 
 /* Whether the recorder was left by a longjmp out of a signal's handler: then no function of its frame, or of one
  * below that, runs any more. What it was about to write is written, or has never begun. */
-bool is_left(uintptr_t now)
+bool is_left(uintptr_t now, bool is_entry)
 {
-    if (now != self.busy_frame && !is_gone(self.busy_frame, now))
+    if (!is_stack_left(self.busy_frame, now)) {
+        if (is_entry && self.ring != NULL)
+            atomic_fetch_add_explicit(&self.ring->interrupting_calls, 1, memory_order_relaxed);
         return false;
+    }
+    if (self.stacks != NULL)
+        resume_stack();
     if (self.ring != NULL) {
         self.written = atomic_load(&self.ring->written);
         self.depth = self.written == self.seen ? self.before : self.after;
@@ -288,10 +296,27 @@ void leave_unusual(Key key, int64_t now)
     uint32_t outer = self.depth;
     while (outer > 0 && self.ring->stack[outer - 1] != key)
         outer--;
-    if (outer == 0)
-        return;
-    while (self.depth >= outer)
-        pop_call(now);
+    if (outer == 0 && self.lane != (uint32_t)self.ring->thread)
+        atomic_fetch_add_explicit(&self.ring->strayed_calls, 1, memory_order_relaxed);
+    while (outer > 0 && self.depth >= outer)
+        pop_call(now, 0);
+}
+
+/* Count a call that is not recorded: there was no room for it, or for one that it is part of. */
+void count_skipped(Key key)
+{
+    uint64_t slot = key * UINT64_C(0x9e3779b97f4a7c15) >> 54 & (DROPPED - 1);
+    struct dropped_calls *rows = self.ring->dropped, *row = &rows[0];
+    for (uint64_t next = slot; next < slot + MOST_PROBES && row == rows; next++) {
+        struct dropped_calls *found = &rows[next % (DROPPED - 1) + 1];
+        if (found->key == 0)
+            found->key = key;
+        if (found->key == key)
+            row = found;
+    }
+    row->calls++;
+    atomic_store_explicit(self.skip_count, atomic_load_explicit(self.skip_count, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
 }
 
 /* Leave a function out from now on, for all threads, if it is called too often and is too short. */
@@ -364,11 +389,15 @@ static void end_process(void)
 {
     if (process != NULL && process->pid == (uint32_t)getpid()) {
         note_maps();
+        if (is_in_mpi())
+            note_end(ENDED_IN_MPI, 0);
         atomic_store(&process->end_ns, now_ns());
         /* Destructors of other libraries, such as Open MPI's for C++, may run after ours. */
         self.is_off = true;
     }
 }
+
+const char *recorder_folder(void) { return folder; }
 
 static void before_fork(void)
 {
@@ -411,14 +440,19 @@ static void prepare(void)
     is_usage_wanted = getenv(USAGE_VARIABLE) != NULL;
     is_only_counting = getenv(COUNT_VARIABLE) != NULL;
     pthread_key_create(&at_thread_end, end_thread);
+    at_quick_exit(end_process);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-__attribute__((constructor)) static void begin(void)
+/* The C library passes the words of the command line. */
+__attribute__((constructor)) static void begin(int count, char **words)
 {
+    (void)count;
     pthread_once(&is_prepared, prepare);
     if (folder[0] == '\0')
         return;
+    if (!is_only_counting)
+        become_recorded(words);
     /* The program itself gets a stream even if it records nothing; processes that it starts only if they do. */
     const char *first = getenv("CHIMBUKO_RECORDER_PID");
     if (first != NULL && atol(first) == (long)getpid() && acquire())

@@ -26,11 +26,16 @@ struct thread {
     uintptr_t busy_frame;    /* of the function that records */
     uint64_t seen;           /* events written when that began its present event */
     uint32_t before, after;  /* depth before that event, and after it */
-    uintptr_t stack_low, stack_high; /* the thread's own stack, beside which there may be others */
+    uintptr_t stack_low, stack_bytes; /* the stack on which it runs, as far as that is known; see stacks.c */
+    struct stacks *stacks;            /* all that it has run on; NULL while there is one only */
+    uint32_t lane;                    /* in which the calls of the present stack are recorded */
+    uint32_t suspended;               /* open calls of the other stacks */
+    _Atomic uint64_t *skip_count;     /* of the reason for which calls are skipped */
+    bool is_lane_unsaid; /* no event since the change of the stack says which lane this is */
     bool is_leaf;     /* the innermost open call has not called a recorded function yet */
     bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
-    bool is_in_mpi; /* in an MPI call: calls of MPI to itself are not recorded */
+    uintptr_t mpi_frame; /* of the MPI call that it is in, whose calls of MPI are not recorded; 0 for none */
     bool is_ended;
 };
 
@@ -47,14 +52,28 @@ extern bool is_usage_wanted __attribute__((visibility("hidden")));
 extern bool is_only_counting __attribute__((visibility("hidden")));
 extern struct counts *counts __attribute__((visibility("hidden")));
 
+/* Marked as seldom called: that takes 1 ns off each call that is left out. */
+#define COLD __attribute__((visibility("hidden"), cold))
+
 /* Give this thread a ring; false where it has none, and is not recorded. */
-__attribute__((visibility("hidden"))) bool begin_thread(void);
-__attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
-__attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, uintptr_t site, int64_t now);
-__attribute__((visibility("hidden"))) bool is_left(uintptr_t now);
-__attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
-__attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
+COLD bool begin_thread(void);
+COLD void leave_unusual(Key key, int64_t now);
+COLD bool come_to_stack(uintptr_t frame, Key called, uintptr_t from);
+__attribute__((visibility("hidden"))) bool is_stack_left(uintptr_t frame, uintptr_t now);
+__attribute__((visibility("hidden"))) void resume_stack(void);
+__attribute__((visibility("hidden"))) void note_own_stack(void);
+__attribute__((visibility("hidden"))) void end_stacks(int64_t now);
+__attribute__((visibility("hidden"))) void prepare_stacks(void);
+COLD void count_skipped(Key key);
+COLD void leave_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from, int64_t now);
+COLD bool is_other_call(Key called, uintptr_t site);
+COLD bool is_left(uintptr_t now, bool is_entry);
+COLD void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
+COLD bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
+__attribute__((visibility("hidden"))) void become_recorded(char **words);
+__attribute__((visibility("hidden"))) const char *recorder_folder(void);
+__attribute__((visibility("hidden"))) void note_end(enum End how, int code);
 __attribute__((visibility("hidden"))) void watch_crashes(void);
 __attribute__((visibility("hidden"))) void forget_crashes(void);
 __attribute__((visibility("hidden"))) void watch_crashes_of_thread(void);
@@ -79,12 +98,21 @@ static inline int64_t now_ns(void)
 /* Frame of the function that this is part of. */
 #define FRAME ((uintptr_t)__builtin_frame_address(0))
 #define ANY_FRAME UINTPTR_MAX
+/* Place in the code of the program from which that was called. */
+#define FROM ((uintptr_t)__builtin_return_address(0))
 
-/* Whether a function has been left, as by longjmp: its frame was below that of the one that runs now. A handler's
- * own stack, and those of threads that the program makes itself, say nothing. */
-static inline bool is_gone(uintptr_t frame, uintptr_t now)
+/* Whether a frame lies in the stack on which this thread runs. */
+static inline bool is_in_stack(uintptr_t frame) { return frame - self.stack_low < self.stack_bytes; }
+
+/* Whether a function has been left, as by longjmp: its frame was below that of the one that runs now, which lies in
+ * the present stack. */
+static inline bool is_gone(uintptr_t frame, uintptr_t now) { return now > frame && frame >= self.stack_low; }
+
+/* Whether this is part of an MPI call. One that was left, as by an error handler's exception or longjmp, has no frame
+ * above this one; one that waits on another stack is another thread's for this. */
+static inline bool is_in_mpi(void)
 {
-    return now > frame && frame >= self.stack_low && now < self.stack_high;
+    return self.mpi_frame != 0 && self.mpi_frame > FRAME && is_in_stack(self.mpi_frame) && is_in_stack(FRAME);
 }
 
 /* Begin an event after which the depth is another one: a handler that leaves by longjmp may interrupt it anywhere. */
@@ -96,21 +124,24 @@ static inline void begin_event(uint32_t after)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Whether this thread may record now; if so, release() has to follow. */
-static inline bool acquire(void)
+/* Whether this thread may record now; if so, release() has to follow. `called` is a function that begins, else 0. */
+static inline bool acquire_for(Key called)
 {
     if (UNLIKELY(self.is_off))
         return false;
-    if (UNLIKELY(self.is_busy) && !is_left(FRAME))
+    if (UNLIKELY(self.is_busy) && !is_left(FRAME, called != 0))
         return false;
     self.busy_frame = FRAME;
     self.is_busy = true;
     begin_event(self.depth);
-    if (LIKELY(self.ring != NULL) || begin_thread())
+    /* A thread that has not begun knows no stack. */
+    if (LIKELY(is_in_stack(FRAME)) || come_to_stack(FRAME, called, FROM))
         return true;
     self.is_busy = false;
     return false;
 }
+
+static inline bool acquire(void) { return acquire_for(0); }
 
 static inline void release(void)
 {
@@ -136,29 +167,32 @@ static inline struct event *next_event(enum Kind kind, int64_t now)
     return event;
 }
 
-static inline void write_call(enum Kind kind, Key key, int64_t now)
+static inline void write_call(enum Kind kind, Key key, int64_t now, uint32_t request)
 {
-    next_event(kind, now)->key = key;
+    struct event *event = next_event(kind, now);
+    event->key = key;
+    event->tag = (int32_t)self.lane;
+    event->request = request;
     publish();
 }
 
+/* A region may be opened by a function that ends before it: `frame` is ANY_FRAME then. */
 static inline void push_call(Key key, uintptr_t frame, uintptr_t site, int64_t now)
 {
     begin_event(self.depth + 1);
     self.ring->stack[self.depth] = key;
     self.ring->entry_ns[self.depth] = now;
-    /* A region may be opened by a function that ends before it. */
-    self.ring->frame[self.depth] = key & NAMED ? ANY_FRAME : frame;
+    self.ring->frame[self.depth] = frame;
     self.ring->site[self.depth] = site;
-    write_call(ENTRY, key, now);
+    write_call(ENTRY, key, now, 0);
     atomic_signal_fence(memory_order_seq_cst);
     atomic_store_explicit(&self.ring->depth, ++self.depth, memory_order_relaxed);
 }
 
-static inline void pop_call(int64_t now)
+static inline void pop_call(int64_t now, uint32_t request)
 {
     begin_event(self.depth - 1);
-    write_call(EXIT, self.ring->stack[self.depth - 1], now);
+    write_call(EXIT, self.ring->stack[self.depth - 1], now, request);
     atomic_signal_fence(memory_order_seq_cst);
     atomic_store_explicit(&self.ring->depth, --self.depth, memory_order_relaxed);
 }
@@ -182,52 +216,57 @@ static inline int left_out_row(Key key)
     }
 }
 
-/* Whether the innermost open call was left. Functions that are part of another one have its frame and its site; two
- * that were called one after the other may have the same frame. */
-static inline bool is_innermost_gone(uintptr_t frame, uintptr_t site)
+/* Where a function is called, and, in the highest 16 bits, from where in its code it calls us. */
+static inline uintptr_t packed(uintptr_t site, uintptr_t from) { return site == 0 ? 0 : site ^ from << 48; }
+
+/* `called` is the function that begins, and `site` is where it is called. */
+static inline bool is_innermost_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from)
 {
     if (self.depth == 0)
         return false;
     uintptr_t its = self.ring->frame[self.depth - 1];
-    return is_gone(its, frame) || (its == frame && site != 0 && self.ring->site[self.depth - 1] != site);
+    return is_gone(its, frame) || (UNLIKELY(its == frame) && is_other_call(called, packed(site, from)));
 }
 
-static inline void skip(Key key, uintptr_t frame)
+static inline void skip(Key key, uintptr_t frame, _Atomic uint64_t *reason)
 {
+    self.skip_count = reason;
+    count_skipped(key);
     self.skipped = 1;
     self.skipped_key = key;
     self.skipped_frame = frame;
 }
 
 /* `site` is where a function is called; 0 for what is no function of the program. */
-static inline void enter_at(Key key, uintptr_t site)
+static inline void enter_as(Key key, uintptr_t site, bool is_region)
 {
-    if (!acquire())
+    if (!acquire_for(key))
         return;
     int row;
     if (UNLIKELY(self.skipped > 0 && is_gone(self.skipped_frame, FRAME)))
         self.skipped = 0;
-    if (UNLIKELY(is_innermost_gone(FRAME, site)))
-        leave_gone(FRAME, site, now_ns());
+    if (UNLIKELY(is_innermost_gone(FRAME, key, site, FROM)))
+        leave_gone(FRAME, key, site, FROM, now_ns());
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped++;
+        count_skipped(key);
     } else if (UNLIKELY((row = left_out_row(key)) >= 0)) {
         self.ring->left_out[row]++;
     } else if (UNLIKELY(self.depth == DEPTH)) {
-        skip(key, FRAME);
-        atomic_fetch_add_explicit(&self.ring->too_deep, 1, memory_order_relaxed);
+        skip(key, FRAME, &self.ring->too_deep);
     } else if (UNLIKELY(!has_room(self.depth + 2))) {
         /* Room is kept for the EXIT of each open call. */
-        skip(key, FRAME);
-        atomic_fetch_add_explicit(&self.ring->dropped_calls, 1, memory_order_relaxed);
+        skip(key, FRAME, &self.ring->dropped_calls);
     } else {
-        push_call(key, FRAME, site, now_ns());
+        push_call(key, is_region ? ANY_FRAME : FRAME, packed(site, FROM), now_ns());
         self.is_leaf = true;
     }
     release();
 }
 
-static inline void enter(Key key) { enter_at(key, 0); }
+static inline void enter_at(Key key, uintptr_t site) { enter_as(key, site, false); }
+static inline void enter_region(Key key) { enter_as(key, 0, true); }
+static inline void enter(Key key) { enter_as(key, 0, false); }
 
 static inline void count_leaf_call(Key key, int64_t now, int64_t short_ns)
 {
@@ -252,7 +291,7 @@ static inline void leave(Key key, int64_t short_ns)
         self.skipped--;
     } else if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key)) {
         int64_t now = now_ns();
-        pop_call(now);
+        pop_call(now, 0);
         if (self.is_leaf)
             count_leaf_call(key, now, short_ns);
         self.is_leaf = false;
@@ -267,10 +306,14 @@ static inline void record(enum Kind kind, struct event thing)
 {
     if (!acquire())
         return;
-    if (UNLIKELY(!has_room(self.depth + 1))) {
+    if (UNLIKELY(!has_room(self.depth + 2))) {
         atomic_fetch_add_explicit(&self.ring->dropped_rows, 1, memory_order_relaxed);
     } else {
         thing.time_ns = now_ns();
+        if (UNLIKELY(self.is_lane_unsaid)) {
+            write_call(LANE, 0, thing.time_ns, 0);
+            self.is_lane_unsaid = false;
+        }
         thing.kind = (uint8_t)kind;
         self.events[self.written & self.mask] = thing;
         publish();
