@@ -22,6 +22,7 @@ from chimbuko.capture.symbols.maps import MAPPED_FILE, Mapping, mapping_at, pars
 from chimbuko.capture.symbols.resolver import Resolver
 from chimbuko.core.arrays import Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
+from chimbuko.core.redaction import without_secrets
 from chimbuko.core.traceschema import (
     CALL_COUNTS,
     ENDING,
@@ -366,7 +367,7 @@ class Recording:
     def _command_line(self) -> str:
         with suppress(OSError):
             words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
-            return shlex.join(os.fsdecode(word) for word in words[:-1])
+            return shlex.join(without_secrets(os.fsdecode(word) for word in words[:-1]))
         return ""
 
     def _last_metadata(self, has_ended: bool) -> dict[tuple[int, str], str]:
