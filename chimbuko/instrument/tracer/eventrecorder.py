@@ -24,6 +24,7 @@ from chimbuko.instrument.tracer.chunks import (
     ThreadRows,
 )
 from chimbuko.instrument.tracer.functions import SKIPPED, exclude
+from chimbuko.instrument.tracer.sourcefiles import SourceFiles
 from chimbuko.instrument.tracer.threadbuffer import ThreadBuffer
 
 TYPE_CHECKING = False
@@ -103,6 +104,7 @@ class Recorder:
     ) -> None:
         self.is_recording = True
         self.family = family
+        self.files = SourceFiles(family.folder)
         self.children = StartedPrograms()
         self.when_lost: Callable[[], None] = _nothing
         """Function that is called if the writer ends before the program, so that rows are taken no more."""

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any, Protocol
 
+    from chimbuko.instrument.tracer.sourcefiles import SourceFiles
+
     class Buffer(Protocol):
         """Rows that a thread has recorded."""
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
         """Recorder of calls."""
 
         is_recording: bool
+        files: SourceFiles
         of_thread: Any
         """Values of the calling thread: once it has a buffer, ``extend`` adds events to that."""
 
@@ -44,11 +47,6 @@ _INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
 
 never_recorded: dict[int, weakref.ref[CodeType]] = {}
 """Code objects, by id, that stay out of the trace or record themselves."""
-
-
-def function_name(code: CodeType) -> str:
-    """Return the name of a function in TAU's format: ``name [{file.py}{line}]``."""
-    return f"{code.co_qualname} [{{{os.path.basename(code.co_filename)}}}{{{code.co_firstlineno}}}]"
 
 
 def exclude(code: CodeType | None) -> None:
@@ -98,7 +96,9 @@ class Functions:
         """Return the code of the function of a frame, which is called for the first time."""
         function = frame.f_code
         wanted = self._is_wanted(function, frame.f_globals.get("__name__", ""))
-        code = self._recorder.timer_code(function_name(function)) if wanted else SKIPPED
+        code = SKIPPED
+        if wanted:
+            code = self._recorder.timer_code(self._recorder.files.function_name(function, frame.f_globals))
         key = id(function)
         # Programs make functions at run time: their ids are reused, and there may be any number of them.
         self._known[key] = weakref.ref(function, lambda _: self._forget(key))

@@ -56,14 +56,15 @@ def start(program: str | None = None, rank: int | None = None) -> None:
 
     from chimbuko.capture.trace.tausettings import WriterSettings
     from chimbuko.core.errors import ChimbukoError
-    from chimbuko.instrument.tracer.processmetadata import program_name
+    from chimbuko.instrument.tracer.processmetadata import program_name, script_folder
     from chimbuko.instrument.tracer.writerserverstart import start_writer_server
     from chimbuko.runtime.process.ranks import rank_from
 
     chosen_rank = rank_from(os.environ) if rank is None else rank
     try:
         settings = WriterSettings.from_environment(os.environ)
-        family = Family(start_writer_server(), program or program_name(sys.argv[0]), chosen_rank)
+        name = program or program_name(sys.argv[0])
+        family = Family(start_writer_server(), name, chosen_rank, script_folder(sys.argv[0]))
         recorder = Recorder(family, settings.select)
         recorder.join()
     except (ChimbukoError, OSError, RuntimeError, subprocess.SubprocessError) as error:
