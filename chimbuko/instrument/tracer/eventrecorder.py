@@ -46,6 +46,8 @@ LONGEST_END_S = 60.0
 """Longest wait for the end of the stream, after which the program ends without it."""
 LARGEST = 2**63 - 1
 
+_CLOSED = "the program has closed the descriptor of its trace, and there was no way to open it anew"
+
 
 def clock_offset_ns() -> int:
     """Return the offset from the monotonic clock to the Unix epoch, in ns."""
@@ -280,7 +282,8 @@ class Recorder:
             self.when_lost()
         if self._connection is not None:
             if is_first:
-                self._report("" if is_stuck else self._connection.last_word())
+                is_closed = self._connection.is_closed_by_program
+                self._report(_CLOSED if is_closed else "" if is_stuck else self._connection.last_word())
             self._connection.close()
         self._has_ended.release()
 
