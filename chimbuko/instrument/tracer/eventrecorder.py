@@ -24,6 +24,7 @@ from chimbuko.instrument.tracer.chunks import (
     ThreadRows,
 )
 from chimbuko.instrument.tracer.functions import SKIPPED, exclude
+from chimbuko.instrument.tracer.greenlets import watch_greenlets
 from chimbuko.instrument.tracer.sourcefiles import SourceFiles
 from chimbuko.instrument.tracer.threadbuffer import ThreadBuffer
 
@@ -154,6 +155,7 @@ class Recorder:
         except AttributeError:
             buffer = self.of_thread.buffer = self._new_buffer()
             self.of_thread.extend = buffer.events.extend
+            watch_greenlets(self)
         return buffer
 
     def _new_buffer(self) -> ThreadBuffer:
@@ -169,6 +171,10 @@ class Recorder:
         self._buffers.append(buffer)
         self._metadata[number, "tid"] = str(threading.get_native_id())
         return buffer
+
+    def new_lane(self) -> int:
+        """Return a number, as that of a thread, for a stack that takes turns with others on one thread."""
+        return next(self._thread_numbers)
 
     def timer_code(self, name: str) -> int:
         """Return the code of the ENTRY of ``name`` (that of its EXIT is one higher), or ``SKIPPED``."""
@@ -271,6 +277,7 @@ class Recorder:
     def _feed(self) -> None:
         # What this thread calls is not recorded, whichever hook is installed.
         self.of_thread.extend = deque[int](maxlen=0).extend
+        self.of_thread.greenlets = None
         is_first = self._connection is not None
         is_stuck = False
         try:

@@ -6,6 +6,7 @@ import os
 import weakref
 
 import chimbuko
+from chimbuko.instrument.tracer.greenlets import watch_greenlets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     class Buffer(Protocol):
         """Rows that a thread has recorded."""
 
+        number: int
         events: list[int]
 
     class Recorder(Protocol):
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
         def buffer(self) -> Buffer:
             """Return the buffer of the calling thread."""
+
+        def new_lane(self) -> int:
+            """Return a number, as that of a thread, for a stack that takes turns with others on one thread."""
 
         def timer_code(self, name: str) -> int:
             """Return the code of the ENTRY of ``name`` (that of its EXIT is one higher), or ``SKIPPED``."""
@@ -94,6 +99,8 @@ class Functions:
 
     def decide(self, frame: FrameType) -> int:
         """Return the code of the function of a frame, which is called for the first time."""
+        # A program that has just imported greenlet has called a new function.
+        watch_greenlets(self._recorder)
         function = frame.f_code
         wanted = self._is_wanted(function, frame.f_globals.get("__name__", ""))
         code = SKIPPED

@@ -25,6 +25,8 @@ from chimbuko.instrument.tracer.chunks import (
     Header,
 )
 
+from chimbuko.instrument.tracer.laneswitches import LaneSwitches
+
 
 class Step(NamedTuple):
     """Arrays of one step."""
@@ -74,6 +76,7 @@ class StepBuilder:
         self._complete_until_ns = 0
         self._threads: dict[int, _Thread] = {MAIN_THREAD: _Thread()}
         self._open_on_main: list[int] = []
+        self._switches = LaneSwitches()
         self._is_forked = header.is_forked
         self._depth_on_main = 0
         self._lowest_on_main = 1
@@ -86,7 +89,7 @@ class StepBuilder:
             (self._rank, thread, key): value for (thread, key), value in handover.metadata.items()
         }
         self._complete_until_ns = handover.complete_until_ns
-        for rows in handover.threads:
+        for rows in self._switches.divided(handover.threads):
             thread = self._threads.setdefault(rows.thread, _Thread())
             events = rows.events
             if self._is_forked and rows.thread == MAIN_THREAD and events:
