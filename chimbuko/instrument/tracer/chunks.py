@@ -27,6 +27,9 @@ OPERATION_COLUMNS = 7
 COUNTER_COLUMNS = 3
 """Columns of a counter's value: counter, value, time."""
 
+NOT_RECORDED = "Not Recorded"
+"""Key of metadata, that of ``core.traceschema``, which would load numpy in each process of a program."""
+
 ROOT_TIMER = 0
 TIME_COUNTER_NAME = "TIME"
 """Name of TAU's counter 0, which has no rows."""

@@ -111,6 +111,8 @@ class Recorder:
         self.children = StartedPrograms()
         self.when_lost: Callable[[], None] = _nothing
         """Function that is called if the writer ends before the program, so that rows are taken no more."""
+        self.before_handover: Callable[[], None] = _nothing
+        """Function that is called before each handover, in our own thread."""
         self.pid = os.getpid()
         self._parent_pid = parent_pid
         self._join_after_s = JOIN_AFTER_S if older_siblings < EARLY_CHILDREN else LATE_JOIN_AFTER_S
@@ -214,6 +216,10 @@ class Recorder:
         """Record metadata of the calling thread."""
         self._metadata[self.buffer().number, key] = value
 
+    def describe_process(self, key: str, value: str) -> None:
+        """Record metadata of the process."""
+        self._metadata[0, key] = value
+
     def stop(self) -> None:
         """Hand over the rest, and end; the family's first process waits until its stream is complete."""
         self.is_recording = False
@@ -314,6 +320,7 @@ class Recorder:
             print(f"chimbuko: {note}", file=sys.stderr)
 
     def _hand_over(self, is_last: bool) -> None:
+        self.before_handover()
         # Read before rows are taken: rows that come meanwhile belong to the next step.
         complete_until_ns = time.perf_counter_ns()
         threads = self._take_rows()

@@ -7,10 +7,12 @@ import weakref
 
 import chimbuko
 from chimbuko.instrument.tracer.greenlets import watch_greenlets
+from chimbuko.instrument.tracer.turns import mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # Each Python that a traced program starts loads this module.
+    from collections.abc import Callable
     from types import CodeType, FrameType
     from typing import Any, Protocol
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
         """Rows that a thread has recorded."""
 
         number: int
+        owner: Callable[[], object]
         events: list[int]
 
     class Recorder(Protocol):
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
 
         def new_lane(self) -> int:
             """Return a number, as that of a thread, for a stack that takes turns with others on one thread."""
+
+        def describe_process(self, key: str, value: str) -> None:
+            """Record metadata of the process."""
 
         def timer_code(self, name: str) -> int:
             """Return the code of the ENTRY of ``name`` (that of its EXIT is one higher), or ``SKIPPED``."""
@@ -88,13 +94,16 @@ class Functions:
         Recorder that gives the codes.
     include
         Shell patterns of further functions, as ``module.function``.
+    marks
+        Whether the codes of generators and coroutines are marked, so that a hook follows their turns.
     """
 
-    def __init__(self, recorder: Recorder, include: tuple[str, ...]) -> None:
+    def __init__(self, recorder: Recorder, include: tuple[str, ...], marks: bool = False) -> None:
         self.codes: dict[int, int] = {}
         """Codes of the ENTRY of functions, or ``SKIPPED``, by the ids of their code objects."""
         self._recorder = recorder
         self._include = include
+        self._marks = marks
         self._known: dict[int, weakref.ref[CodeType]] = {}
 
     def decide(self, frame: FrameType) -> int:
@@ -106,6 +115,8 @@ class Functions:
         code = SKIPPED
         if wanted:
             code = self._recorder.timer_code(self._recorder.files.function_name(function, frame.f_globals))
+        if self._marks:
+            code = mark(code, function.co_flags)
         key = id(function)
         # Programs make functions at run time: their ids are reused, and there may be any number of them.
         self._known[key] = weakref.ref(function, lambda _: self._forget(key))

@@ -6,17 +6,20 @@ import sys
 import threading
 import time
 
+from chimbuko.instrument.tracer.chunks import NOT_RECORDED
 from chimbuko.instrument.tracer.functions import SKIPPED, Functions, exclude_open
+from chimbuko.instrument.tracer.hookkeeper import Gaps, HookKeeper
+from chimbuko.instrument.tracer.threadhook import ThreadHook
+from chimbuko.instrument.tracer.threadstate import ThreadState, is_known
+from chimbuko.instrument.tracer.turns import code_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
     from chimbuko.instrument.tracer.functions import Recorder
-
-    Hook = Callable[[FrameType, str, Any], None]
+    from chimbuko.instrument.tracer.threadhook import Hook
 
 
 class ProfilingHook:
@@ -34,8 +37,11 @@ class ProfilingHook:
 
     def __init__(self, recorder: Recorder, include: tuple[str, ...], with_builtins: bool) -> None:
         self._recorder = recorder
-        self._functions = Functions(recorder, include)
+        # From Python 3.12 on the hook is told of all turns.
+        self._functions = Functions(recorder, include, marks=sys.version_info < (3, 12))
         self._with_builtins = with_builtins
+        self._gaps = Gaps(time.perf_counter_ns())
+        self._keeper: HookKeeper | None = None
 
     def install(self, is_forked: bool = False) -> None:
         """Record calls from now on, in this thread and in those that start later."""
@@ -43,7 +49,20 @@ class ProfilingHook:
         if not is_forked:
             exclude_open(sys._getframe())
         threading.setprofile(self._begin_thread)
-        sys.setprofile(self._hook())
+        hook = self._hook()
+        sys.setprofile(hook.record)
+        if is_known():
+            self._keeper = HookKeeper(self._gaps, ThreadState(object).function())
+            self._keeper.add(hook, self._recorder.buffer())
+
+    def look(self) -> None:
+        """Put back the hooks that are gone, and describe how long they were; our own thread calls this."""
+        if self._keeper is not None and self._recorder.is_recording:
+            self._keeper.look()
+        if threading.getprofile() is None and self._recorder.is_recording:
+            threading.setprofile(self._begin_thread)
+        if text := self._gaps.text(time.perf_counter_ns()):
+            self._recorder.describe_process(NOT_RECORDED, text)
 
     def remove(self) -> None:
         """End the recording in this thread at once, and in each other thread at its next call."""
@@ -57,33 +76,17 @@ class ProfilingHook:
         self._functions.codes.clear()
 
     def _begin_thread(self, frame: FrameType, event: str, argument: Any) -> None:
-        sys.setprofile(self._hook())
+        hook = self._hook()
+        if self._keeper is not None:
+            self._keeper.add(hook, self._recorder.buffer())
+        sys.setprofile(hook.record)
 
-    def _hook(self) -> Hook:
-        """Return the hook of the calling thread. Its values are bound before, as it runs twice per call."""
-        extend = self._recorder.buffer().events.extend
-        clock = time.perf_counter_ns
-        codes = self._functions.codes
-        decide = self._decide
-
-        def record(frame: FrameType, event: str, argument: Any) -> None:
-            if event == "call":
-                try:
-                    code = codes[id(frame.f_code)]
-                except KeyError:
-                    code = decide(frame)
-                if code >= 0:
-                    extend((code, clock()))
-            elif event == "return":
-                now = clock()
-                try:
-                    code = codes[id(frame.f_code)]
-                except KeyError:
-                    code = decide(frame)
-                if code >= 0:
-                    extend((code + 1, now))
-
-        return self._with_c_calls(record) if self._with_builtins else record
+    def _hook(self) -> ThreadHook:
+        """Return the hook of the calling thread."""
+        hook = ThreadHook(self._recorder, self._functions.codes, self._decide, self._gaps.note)
+        if self._with_builtins:
+            hook.record = self._with_c_calls(hook.record)
+        return hook
 
     def _with_c_calls(self, record: Hook) -> Hook:
         events = self._recorder.buffer().events
@@ -95,7 +98,7 @@ class ProfilingHook:
                 return
             now = time.perf_counter_ns()
             key = id(frame.f_code)
-            caller = codes[key] if key in codes else decide(frame)
+            caller = code_of(codes[key] if key in codes else decide(frame))
             code = timer_code(argument.__qualname__)
             if caller >= 0 and code >= 0:
                 events.extend((code + (event != "c_call"), now))

@@ -114,6 +114,7 @@ def _trace_functions_of(recorder: Recorder) -> None:
     if family.include is not None:
         _functions = hook_of(recorder, family.include, family.with_builtins)
         recorder.when_lost = _functions.end
+        recorder.before_handover = _functions.look
         _functions.install(recorder.is_forked)
 
 

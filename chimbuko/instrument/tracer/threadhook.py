@@ -1,0 +1,153 @@
+"""Profiling hook of one thread, which Python takes out when an error happens in it."""
+
+from __future__ import annotations
+
+import _thread
+import sys
+from time import perf_counter_ns
+
+from chimbuko.instrument.tracer.chunks import FOUND
+from chimbuko.instrument.tracer.turns import Turns, code_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+    from chimbuko.instrument.tracer.functions import Recorder
+
+    Hook = Callable[[FrameType, str, Any], None]
+
+_ROOM = 20
+"""Calls that must fit between a hook that is set and Python's limit of recursion, or it would fail at once."""
+
+
+class _Remains:
+    """Object in the frame of a hook that has failed: it is gone once the program is done with the error."""
+
+    __slots__ = ("_thread_hook", "has_failed")
+
+    def __init__(self, thread_hook: ThreadHook) -> None:
+        self._thread_hook = thread_hook
+        self.has_failed = False
+
+    def __del__(self) -> None:
+        if self.has_failed:
+            self._thread_hook.recover()
+
+
+class ThreadHook:
+    """Hook of the thread that makes it.
+
+    Parameters
+    ----------
+    recorder
+        Recorder of the events.
+    codes
+        Marks of functions (see ``turns``) by the ids of their code objects.
+    decide
+        Function that returns the mark of a function that is called for the first time.
+    note_gap
+        Function that is told from when to when a thread had no hook.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        codes: dict[int, int],
+        decide: Callable[[FrameType], int],
+        note_gap: Callable[[int, int], None],
+    ) -> None:
+        self._recorder = recorder
+        self._codes = codes
+        self._decide = decide
+        self._note_gap = note_gap
+        self._ident = _thread.get_ident()
+        self.events = recorder.buffer().events
+        self._turns = Turns(self.events.extend, self._mark_of)
+        self._remains: list[_Remains | None] = [_Remains(self)]
+        self.record = self._made()
+
+    def _made(self) -> Hook:
+        """Return the hook. Its values are bound before, as it runs twice per call."""
+        extend = self.events.extend
+        clock = perf_counter_ns
+        codes, decide, remains = self._codes, self._decide, self._remains
+        begin_turn, end_turn = self._turns.begin, self._turns.end
+
+        def record(frame: FrameType, event: str, argument: Any) -> None:
+            try:
+                if event == "call":
+                    try:
+                        code = codes[id(frame.f_code)]
+                    except KeyError:
+                        code = decide(frame)
+                    if code >= 0:
+                        extend((code, clock()))
+                    elif code < -1:
+                        begin_turn(frame)
+                elif event == "return":
+                    now = clock()
+                    try:
+                        code = codes[id(frame.f_code)]
+                    except KeyError:
+                        code = decide(frame)
+                    if code >= 0:
+                        extend((code + 1, now))
+                    elif code < -1:
+                        end_turn(frame, argument, now)
+            except BaseException:
+                # The limit of recursion, or what the handler of a signal raises: Python takes the hook out. At
+                # the limit nothing can be called. The error's traceback keeps this frame, and what is in it.
+                remaining = remains[0]
+                if remaining is not None:
+                    remaining.has_failed = True
+                    remains[0] = None
+                raise
+
+        return record
+
+    def recover(self) -> None:
+        """Set the hook again in its thread, if nobody else has taken its place."""
+        if not self._recorder.is_recording or _thread.get_ident() != self._ident or sys.getprofile() is not None:
+            return
+        try:
+            _take_room(_ROOM)
+        except RecursionError:
+            return
+        since = self.events[-1] if self.events else perf_counter_ns()
+        # That of our caller, __del__, has the frame of the program behind it.
+        self._begin_again(sys._getframe(1).f_back)
+        self._note_gap(since, self.events[-1])
+        sys.setprofile(self.record)
+
+    def resume(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Act as a hook that another thread has put in the place of the one that is gone."""
+        self._begin_again(frame.f_back if event == "call" else frame)
+        sys.setprofile(self.record)
+        self.record(frame, event, argument)
+
+    def _begin_again(self, frame: FrameType | None) -> None:
+        """Record which calls are open, of those that began before the hook was gone and of all others."""
+        frames = []
+        while frame is not None:
+            frames.append(frame)
+            frame = frame.f_back
+        self._turns.find(frames)
+        self._remains[0] = _Remains(self)
+        open_codes = [code for one in reversed(frames) if (code := code_of(self._mark_of(one))) >= 0]
+        now = perf_counter_ns()
+        rows = [FOUND - len(open_codes), now]
+        for code in open_codes:
+            rows += code, now
+        self.events.extend(rows)
+
+    def _mark_of(self, frame: FrameType) -> int:
+        mark = self._codes.get(id(frame.f_code))
+        return self._decide(frame) if mark is None else mark
+
+
+def _take_room(calls: int) -> None:
+    if calls:
+        _take_room(calls - 1)
