@@ -44,7 +44,9 @@ def settled(events: Int64Array, before: list[int], last_ns: int, base: int) -> I
 
 
 def _common(one: list[int], other: list[int]) -> int:
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def open_timers(before: list[int], codes: Int64Array) -> list[int]:

@@ -101,6 +101,8 @@ class Functions:
     def __init__(self, recorder: Recorder, include: tuple[str, ...], marks: bool = False) -> None:
         self.codes: dict[int, int] = {}
         """Codes of the ENTRY of functions, or ``SKIPPED``, by the ids of their code objects."""
+        self.followed: dict[int, int] = {}
+        """Marks of those whose turns are followed (see ``turns``); these are not among the codes."""
         self._recorder = recorder
         self._include = include
         self._marks = marks
@@ -116,15 +118,16 @@ class Functions:
         if wanted:
             code = self._recorder.timer_code(self._recorder.files.function_name(function, frame.f_globals))
         if self._marks:
-            code = mark(code, function.co_flags)
+            code = mark(code, function)
         key = id(function)
         # Programs make functions at run time: their ids are reused, and there may be any number of them.
         self._known[key] = weakref.ref(function, lambda _: self._forget(key))
-        self.codes[key] = code
+        (self.codes if code >= SKIPPED else self.followed)[key] = code
         return code
 
     def _forget(self, key: int) -> None:
         self.codes.pop(key, None)
+        self.followed.pop(key, None)
         self._known.pop(key, None)
 
     def _is_wanted(self, function: CodeType, module: str) -> bool:

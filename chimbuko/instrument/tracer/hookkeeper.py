@@ -44,7 +44,9 @@ class Gaps:
             since_ns, until_ns = self._fresh.popleft()
             self._first_ns = min(since_ns, self._first_ns or since_ns)
             self._count, self._total_ns = self._count + 1, self._total_ns + until_ns - since_ns
-        first_ns = min([*self.open.values(), *([] if self._first_ns is None else [self._first_ns])], default=None)
+        first_ns = min(
+            [*self.open.values(), *([] if self._first_ns is None else [self._first_ns])], default=None
+        )
         if first_ns is None:
             return ""
         count = self._count + len(self.open)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     Turn = Callable[[], AbstractContextManager[Any]]
 
+
 class _Nothing:
     def __enter__(self) -> None: ...
 

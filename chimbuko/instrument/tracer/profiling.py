@@ -74,6 +74,7 @@ class ProfilingHook:
         threading.setprofile(None)
         # Each thread finds its function unknown, asks about it, and is made to stop.
         self._functions.codes.clear()
+        self._functions.followed.clear()
 
     def _begin_thread(self, frame: FrameType, event: str, argument: Any) -> None:
         hook = self._hook()
@@ -83,22 +84,21 @@ class ProfilingHook:
 
     def _hook(self) -> ThreadHook:
         """Return the hook of the calling thread."""
-        hook = ThreadHook(self._recorder, self._functions.codes, self._decide, self._gaps.note)
+        hook = ThreadHook(self._recorder, self._functions, self._decide, self._gaps.note)
         if self._with_builtins:
-            hook.record = self._with_c_calls(hook.record)
+            hook.record = self._with_c_calls(hook)
         return hook
 
-    def _with_c_calls(self, record: Hook) -> Hook:
-        events = self._recorder.buffer().events
-        codes, decide, timer_code = self._functions.codes, self._decide, self._recorder.timer_code
+    def _with_c_calls(self, hook: ThreadHook) -> Hook:
+        record, events = hook.record, hook.events
+        mark_of, timer_code = hook.mark_of, self._recorder.timer_code
 
         def record_all(frame: FrameType, event: str, argument: Any) -> None:
             if not event.startswith("c_"):
                 record(frame, event, argument)
                 return
             now = time.perf_counter_ns()
-            key = id(frame.f_code)
-            caller = code_of(codes[key] if key in codes else decide(frame))
+            caller = code_of(mark_of(frame))
             code = timer_code(argument.__qualname__)
             if caller >= 0 and code >= 0:
                 events.extend((code + (event != "c_call"), now))

@@ -25,7 +25,6 @@ from chimbuko.instrument.tracer.chunks import (
     Handover,
     Header,
 )
-
 from chimbuko.instrument.tracer.foundcalls import open_timers, settled
 from chimbuko.instrument.tracer.laneswitches import LaneSwitches
 

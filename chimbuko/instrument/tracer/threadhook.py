@@ -7,6 +7,7 @@ import sys
 from time import perf_counter_ns
 
 from chimbuko.instrument.tracer.chunks import FOUND
+from chimbuko.instrument.tracer.functions import SKIPPED
 from chimbuko.instrument.tracer.turns import Turns, code_of
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from chimbuko.instrument.tracer.functions import Recorder
+    from chimbuko.instrument.tracer.functions import Functions, Recorder
 
     Hook = Callable[[FrameType, str, Any], None]
 
@@ -44,8 +45,8 @@ class ThreadHook:
     ----------
     recorder
         Recorder of the events.
-    codes
-        Marks of functions (see ``turns``) by the ids of their code objects.
+    functions
+        Functions that have been called.
     decide
         Function that returns the mark of a function that is called for the first time.
     note_gap
@@ -55,17 +56,17 @@ class ThreadHook:
     def __init__(
         self,
         recorder: Recorder,
-        codes: dict[int, int],
+        functions: Functions,
         decide: Callable[[FrameType], int],
         note_gap: Callable[[int, int], None],
     ) -> None:
         self._recorder = recorder
-        self._codes = codes
+        self._functions = functions
         self._decide = decide
         self._note_gap = note_gap
         self._ident = _thread.get_ident()
         self.events = recorder.buffer().events
-        self._turns = Turns(self.events.extend, self._mark_of)
+        self._turns = Turns(self.events.extend, self.mark_of)
         self._remains: list[_Remains | None] = [_Remains(self)]
         self.record = self._made()
 
@@ -73,8 +74,7 @@ class ThreadHook:
         """Return the hook. Its values are bound before, as it runs twice per call."""
         extend = self.events.extend
         clock = perf_counter_ns
-        codes, decide, remains = self._codes, self._decide, self._remains
-        begin_turn, end_turn = self._turns.begin, self._turns.end
+        codes, look_up, remains = self._functions.codes, self._look_up, self._remains
 
         def record(frame: FrameType, event: str, argument: Any) -> None:
             try:
@@ -82,21 +82,17 @@ class ThreadHook:
                     try:
                         code = codes[id(frame.f_code)]
                     except KeyError:
-                        code = decide(frame)
+                        code = look_up(frame, event, argument, 0)
                     if code >= 0:
                         extend((code, clock()))
-                    elif code < -1:
-                        begin_turn(frame)
                 elif event == "return":
                     now = clock()
                     try:
                         code = codes[id(frame.f_code)]
                     except KeyError:
-                        code = decide(frame)
+                        code = look_up(frame, event, argument, now)
                     if code >= 0:
                         extend((code + 1, now))
-                    elif code < -1:
-                        end_turn(frame, argument, now)
             except BaseException:
                 # The limit of recursion, or what the handler of a signal raises: Python takes the hook out. At
                 # the limit nothing can be called. The error's traceback keeps this frame, and what is in it.
@@ -108,9 +104,24 @@ class ThreadHook:
 
         return record
 
+    def _look_up(self, frame: FrameType, event: str, argument: Any, now: int) -> int:
+        """Return the code of a function that is new, or see to the turn of one that is followed."""
+        mark = self.mark_of(frame)
+        if mark >= SKIPPED:
+            return mark
+        if event == "call":
+            self._turns.begin(frame)
+        else:
+            self._turns.end(frame, argument, now)
+        return SKIPPED
+
     def recover(self) -> None:
         """Set the hook again in its thread, if nobody else has taken its place."""
-        if not self._recorder.is_recording or _thread.get_ident() != self._ident or sys.getprofile() is not None:
+        if (
+            not self._recorder.is_recording
+            or _thread.get_ident() != self._ident
+            or sys.getprofile() is not None
+        ):
             return
         try:
             _take_room(_ROOM)
@@ -136,15 +147,19 @@ class ThreadHook:
             frame = frame.f_back
         self._turns.find(frames)
         self._remains[0] = _Remains(self)
-        open_codes = [code for one in reversed(frames) if (code := code_of(self._mark_of(one))) >= 0]
+        open_codes = [code for one in reversed(frames) if (code := code_of(self.mark_of(one))) >= 0]
         now = perf_counter_ns()
         rows = [FOUND - len(open_codes), now]
         for code in open_codes:
             rows += code, now
         self.events.extend(rows)
 
-    def _mark_of(self, frame: FrameType) -> int:
-        mark = self._codes.get(id(frame.f_code))
+    def mark_of(self, frame: FrameType) -> int:
+        """Return the mark of the function of a frame."""
+        key = id(frame.f_code)
+        mark = self._functions.codes.get(key)
+        if mark is None:
+            mark = self._functions.followed.get(key)
         return self._decide(frame) if mark is None else mark
 
 

@@ -11,28 +11,29 @@ from time import perf_counter_ns
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
 
 GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
 """Flags of the code of such functions (``inspect.CO_GENERATOR`` and so on)."""
-PAUSES = GENERATOR | COROUTINE | ITERABLE_COROUTINE | ASYNC_GENERATOR
-AWAITS = PAUSES & ~GENERATOR
+_PAUSES = GENERATOR | COROUTINE | ITERABLE_COROUTINE | ASYNC_GENERATOR
+_AWAITS = _PAUSES & ~GENERATOR
 
 _UNRECORDED = -2
 """Mark of a coroutine that is not recorded, but may await one that is, or be awaited by it."""
-_YIELD_VALUE = 86
-"""Operation of Python 3.11 at which a generator pauses."""
+_SEND, _YIELD_VALUE = 123, 86
+"""Operations of Python 3.11: that by which a frame passes on what it is sent, and that at which one pauses."""
 
 
-def mark(code: int, flags: int) -> int:
-    """Return what stands for the code of a function with these flags: below -1 for one whose turns we follow.
+def mark(code: int, function: CodeType) -> int:
+    """Return what stands for the code of a function: below -1 for one whose turns must be followed.
 
-    Plain functions must be told apart by a comparison that they pay anyway. A generator that is not recorded
-    is none that we follow: they are many, and few of them have errors thrown into them.
+    Following costs 1 us per turn, so a generator that passes nothing on, of which the hook is told all, is like
+    a plain function; so is one that is not recorded, as few of them have errors thrown into them.
     """
-    if code >= 0 and flags & PAUSES:
-        return _UNRECORDED - 1 - code
-    return _UNRECORDED if code < 0 and flags & AWAITS else code
+    flags = function.co_flags
+    if not flags & _PAUSES or not (flags & _AWAITS or (code >= 0 and _SEND in function.co_code[::2])):
+        return code
+    return _UNRECORDED - 1 - code if code >= 0 else _UNRECORDED
 
 
 def code_of(mark: int) -> int:
@@ -51,7 +52,9 @@ class Turns:
         Function that returns the mark of the function of a frame.
     """
 
-    def __init__(self, extend: Callable[[tuple[int, ...]], None], mark_of: Callable[[FrameType], int]) -> None:
+    def __init__(
+        self, extend: Callable[[tuple[int, ...]], None], mark_of: Callable[[FrameType], int]
+    ) -> None:
         self._extend = extend
         self._mark_of = mark_of
         self._entered: set[int] = set()
@@ -64,7 +67,7 @@ class Turns:
             return
         outer = frame.f_back
         unseen = []
-        while outer is not None and outer.f_code.co_flags & PAUSES and id(outer) not in self._entered:
+        while outer is not None and outer.f_code.co_flags & _PAUSES and id(outer) not in self._entered:
             unseen.append(outer)
             outer = outer.f_back
         for one in reversed(unseen):
