@@ -24,6 +24,7 @@ from chimbuko.instrument.tracer.chunks import (
     TIME_COUNTER_NAME,
     Handover,
     Header,
+    ThreadRows,
 )
 from chimbuko.instrument.tracer.foundcalls import open_timers, settled
 from chimbuko.instrument.tracer.laneswitches import LaneSwitches
