@@ -120,7 +120,7 @@ class Recorder:
         self.select = select
         self.of_thread = threading.local()
         """Values of the calling thread: once it has a buffer, ``extend`` adds events to that."""
-        self._main = ThreadBuffer(0, threading.main_thread)
+        self._main = ThreadBuffer(0, threading.main_thread, self._new_number)
         self._buffers = [self._main]
         self._thread_numbers = itertools.count(1)
         self._free_numbers: deque[int] = deque()
@@ -164,19 +164,20 @@ class Recorder:
         # Not by threading.current_thread: that makes an object for each thread that threading has not begun.
         if _thread.get_ident() == threading.main_thread().ident:
             return self._main
+        number = self._new_number()
+        self.of_thread.life = life = _Life()
+        buffer = ThreadBuffer(number, weakref.ref(life), self._new_number)
+        self._buffers.append(buffer)
+        return buffer
+
+    def _new_number(self) -> int:
+        """Return the number of a new thread, or of a further stack of the calling one."""
         try:
             number = self._free_numbers.popleft()
         except IndexError:
             number = next(self._thread_numbers)
-        self.of_thread.life = life = _Life()
-        buffer = ThreadBuffer(number, weakref.ref(life))
-        self._buffers.append(buffer)
         self._metadata[number, "tid"] = str(threading.get_native_id())
-        return buffer
-
-    def new_lane(self) -> int:
-        """Return a number, as that of a thread, for a stack that takes turns with others on one thread."""
-        return next(self._thread_numbers)
+        return number
 
     def timer_code(self, name: str) -> int:
         """Return the code of the ENTRY of ``name`` (that of its EXIT is one higher), or ``SKIPPED``."""
@@ -350,7 +351,7 @@ class Recorder:
             rows.append(buffer.take())
             if has_ended and buffer is not self._main:
                 self._buffers.remove(buffer)
-                self._free_numbers.append(buffer.number)
+                self._free_numbers.extend((buffer.number, *buffer.lanes.numbers))
         return [taken for taken in rows if taken.events or taken.comms or taken.counters]
 
     def _new(self, kind: str, names: dict[str, int]) -> list[tuple[str, int]]:

@@ -8,8 +8,9 @@ from chimbuko.core.arrays import Int64Array
 from chimbuko.instrument.tracer.chunks import EVENT_COLUMNS, EXIT, FOUND
 
 LONGEST_UNWINDING_NS = 10_000_000
-"""Longest time without a hook after which a call that is open again is taken for the same one: an error passes
-1,000 frames in 1 ms, and a program may call a function again within 10 ms."""
+"""Longest time without a hook after which a call that is open again is taken for the same one: an error
+passes 1,000 frames in 1 ms, and a program may call a function again within 10 ms.
+"""
 
 
 def settled(events: Int64Array, before: list[int], last_ns: int, base: int) -> Int64Array:

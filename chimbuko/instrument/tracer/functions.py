@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from chimbuko.instrument.tracer.sourcefiles import SourceFiles
+    from chimbuko.instrument.tracer.threadbuffer import LanePool
 
     class Buffer(Protocol):
         """Rows that a thread has recorded."""
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         number: int
         owner: Callable[[], object]
         events: list[int]
+        lanes: LanePool
 
     class Recorder(Protocol):
         """Recorder of calls."""
@@ -35,9 +37,6 @@ if TYPE_CHECKING:
 
         def buffer(self) -> Buffer:
             """Return the buffer of the calling thread."""
-
-        def new_lane(self) -> int:
-            """Return a number, as that of a thread, for a stack that takes turns with others on one thread."""
 
         def describe_process(self, key: str, value: str) -> None:
             """Record metadata of the process."""
@@ -94,18 +93,15 @@ class Functions:
         Recorder that gives the codes.
     include
         Shell patterns of further functions, as ``module.function``.
-    marks
-        Whether the codes of generators and coroutines are marked, so that a hook follows their turns.
     """
 
-    def __init__(self, recorder: Recorder, include: tuple[str, ...], marks: bool = False) -> None:
+    def __init__(self, recorder: Recorder, include: tuple[str, ...]) -> None:
         self.codes: dict[int, int] = {}
         """Codes of the ENTRY of functions, or ``SKIPPED``, by the ids of their code objects."""
         self.followed: dict[int, int] = {}
         """Marks of those whose turns are followed (see ``turns``); these are not among the codes."""
         self._recorder = recorder
         self._include = include
-        self._marks = marks
         self._known: dict[int, weakref.ref[CodeType]] = {}
 
     def decide(self, frame: FrameType) -> int:
@@ -117,13 +113,17 @@ class Functions:
         code = SKIPPED
         if wanted:
             code = self._recorder.timer_code(self._recorder.files.function_name(function, frame.f_globals))
-        if self._marks:
-            code = mark(code, function)
+        code = mark(code, function)
         key = id(function)
         # Programs make functions at run time: their ids are reused, and there may be any number of them.
         self._known[key] = weakref.ref(function, lambda _: self._forget(key))
         (self.codes if code >= SKIPPED else self.followed)[key] = code
         return code
+
+    def mark_of(self, function: CodeType) -> int | None:
+        """Return the code of a function, or the mark of one that is followed; None for one that is new."""
+        key = id(function)
+        return self.codes[key] if key in self.codes else self.followed.get(key)
 
     def _forget(self, key: int) -> None:
         self.codes.pop(key, None)

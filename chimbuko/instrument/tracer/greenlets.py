@@ -48,12 +48,13 @@ class Greenlets:
         self._extend = buffer.events.extend
         self._lanes: dict[int, int] = {}
         self._known: dict[int, weakref.ref[Any]] = {}
-        self._free: list[int] = []
+        self._pool = buffer.lanes
         self._waiting: set[int] = set()
         self._code = recorder.timer_code(SWITCH_NAME)
         current = module.getcurrent()
         if current.parent is not None:
-            self._extend((SWITCHED - self._lane(current), perf_counter_ns()))
+            self._pool.current = self._lane(current)
+            self._extend((SWITCHED - self._pool.current, perf_counter_ns()))
         self._others = module.settrace(self._note)
 
     def _note(self, event: str, greenlets: tuple[Any, Any]) -> None:
@@ -64,7 +65,7 @@ class Greenlets:
             self._others(event, greenlets)
 
     def _switch(self, origin: Any, target: Any, now: int) -> None:
-        lane = self._lane(target)
+        lane = self._pool.current = self._lane(target)
         rows: tuple[int, ...] = (SWITCHED - lane, now)
         if origin.dead:
             self._forget(id(origin))
@@ -84,7 +85,7 @@ class Greenlets:
 
     def _new_lane(self, greenlet: Any) -> int:
         key = id(greenlet)
-        lane = self._free.pop() if self._free else self._recorder.new_lane()
+        lane = self._pool.take()
         self._known[key] = weakref.ref(greenlet, lambda _: self._forget(key))
         self._lanes[key] = lane
         return lane
@@ -94,4 +95,4 @@ class Greenlets:
         lane = self._lanes.pop(key, None)
         if lane is not None:
             self._waiting.discard(lane)
-            self._free.append(lane)
+            self._pool.free.append(lane)

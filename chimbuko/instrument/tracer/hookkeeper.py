@@ -1,4 +1,4 @@
-"""Profiling hooks of all threads, looked after: one that is gone is put back, and how long it was is on record."""
+"""Keeper of the profiling hooks of all threads, which puts back those that are gone, and notes how long."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ class Gaps:
         count = self._count + len(self.open)
         total_s = (self._total_ns + sum(now_ns - since_ns for since_ns in self.open.values())) / 1e9
         times = "once" if count == 1 else f"{count:,} times"
+        first_s = (first_ns - self._start_ns) / 1e9
         return (
-            f"calls of {total_s:.3f} s, {times}, first at {(first_ns - self._start_ns) / 1e9:.3f} s: an error "
-            "in it, or another profiler, had taken the place of the tracer in Python"
+            f"calls of {total_s:.3f} s, {times}, first at {first_s:.3f} s: an error or another profiler had "
+            "taken the place of the tracer in Python"
         )
 
 
@@ -76,22 +77,27 @@ class HookKeeper:
     def __init__(self, gaps: Gaps, function: int) -> None:
         self._gaps = gaps
         self._function = function
-        self._kept: deque[_Kept] = deque()
+        self._next = 0
+        self._kept: dict[int, _Kept] = {}
 
-    def add(self, hook: ThreadHook, buffer: Buffer) -> None:
-        """Look after the hook of the calling thread, too."""
-        self._kept.append(_Kept(hook, buffer))
+    def add(self, hook: ThreadHook, buffer: Buffer) -> bool:
+        """Look after the hook of the calling thread, too; return whether it is the thread's first one."""
+        is_first = buffer.number not in self._kept
+        self._kept[buffer.number] = _Kept(hook, buffer)
+        return is_first
 
     def look(self) -> None:
         """Look at the hooks, those of some threads each time, and put back what is gone."""
-        for _ in range(min(len(self._kept), MOST_AT_A_TIME)):
-            kept = self._kept.popleft()
-            found = kept.state.hook()
-            if found is None:
-                self._gaps.open.pop(kept.thread, None)
-                continue
-            self._kept.append(kept)
-            self._look_at(kept, found)
+        kept = list(self._kept.copy().values())
+        first = self._next = self._next % max(1, len(kept))
+        self._next += MOST_AT_A_TIME
+        for one in kept[first : self._next]:
+            found = one.state.hook()
+            if found is not None:
+                self._look_at(one, found)
+            elif self._kept.get(one.thread) is one:
+                del self._kept[one.thread]
+                self._gaps.open.pop(one.thread, None)
 
     def _look_at(self, kept: _Kept, found: int) -> None:
         is_ours = found in (id(kept.hook.record), id(kept.resume))

@@ -10,11 +10,12 @@ import sys
 import time
 
 from chimbuko.instrument.tracer.functions import SKIPPED, Functions, exclude_open
+from chimbuko.instrument.tracer.turns import Turns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
+    from types import CodeType, FrameType
     from typing import Any
 
     from chimbuko.instrument.tracer.functions import Recorder
@@ -80,15 +81,39 @@ class MonitoringHook:
 
     def _callbacks(self) -> dict[int, Callable[..., Any]]:
         """Return the callbacks by event. Their values are bound beforehand, as two of them run per call."""
+        events = _monitoring.events
+        begin = self._beginning()
+        end, pause = self._ending(has_paused=False), self._ending(has_paused=True)
+
+        # For exceptions no callback may return DISABLE, by which the others say what is not recorded.
+        def begin_by_error(function: CodeType, offset: int, error: BaseException) -> None:
+            begin(function, offset)
+
+        def end_by_error(function: CodeType, offset: int, error: BaseException) -> None:
+            end(function, offset, None)
+
+        return {
+            events.PY_START: begin,
+            events.PY_RESUME: begin,
+            events.PY_THROW: begin_by_error,
+            events.PY_RETURN: end,
+            events.PY_YIELD: pause,
+            events.PY_UNWIND: end_by_error,
+        }
+
+    def _beginning(self) -> Callable[[CodeType, int], Any]:
         of_thread, buffer = self._recorder.of_thread, self._recorder.buffer
-        codes, decide = self._functions.codes, self._decide
+        codes, look_up = self._functions.codes, self._look_up
         clock, disable = time.perf_counter_ns, _monitoring.DISABLE
 
         def begin(function: CodeType, offset: int) -> Any:
             try:
                 code = codes[id(function)]
             except KeyError:
-                code = decide(function)
+                code = look_up(function)
+                if code < SKIPPED:
+                    self._turns().begin(_frame_of(function))
+                    return None
             if code < 0:
                 return disable
             try:
@@ -97,12 +122,22 @@ class MonitoringHook:
                 extend = buffer().events.extend
             extend((code, clock()))
 
+        return begin
+
+    def _ending(self, has_paused: bool) -> Callable[[CodeType, int, object], Any]:
+        of_thread, buffer = self._recorder.of_thread, self._recorder.buffer
+        codes, look_up = self._functions.codes, self._look_up
+        clock, disable = time.perf_counter_ns, _monitoring.DISABLE
+
         def end(function: CodeType, offset: int, value: object) -> Any:
             now = clock()
             try:
                 code = codes[id(function)]
             except KeyError:
-                code = decide(function)
+                code = look_up(function)
+                if code < SKIPPED:
+                    self._turns().end(_frame_of(function), has_paused, value, now)
+                    return None
             if code < 0:
                 return disable
             try:
@@ -111,28 +146,32 @@ class MonitoringHook:
                 extend = buffer().events.extend
             extend((code + 1, now))
 
-        # For exceptions no callback may return DISABLE, by which the others say what is not recorded.
-        def begin_by_error(function: CodeType, offset: int, error: BaseException) -> None:
-            begin(function, offset)
+        return end
 
-        def end_by_error(function: CodeType, offset: int, error: BaseException) -> None:
-            end(function, offset, error)
+    def _turns(self) -> Turns:
+        """Return the turns of coroutines in the calling thread."""
+        of_thread = self._recorder.of_thread
+        try:
+            turns: Turns = of_thread.turns
+        except AttributeError:
+            turns = of_thread.turns = Turns(self._recorder, self._mark_of)
+        return turns
 
-        events = _monitoring.events
-        return {
-            events.PY_START: begin,
-            events.PY_RESUME: begin,
-            events.PY_THROW: begin_by_error,
-            events.PY_RETURN: end,
-            events.PY_YIELD: end,
-            events.PY_UNWIND: end_by_error,
-        }
+    def _mark_of(self, frame: FrameType) -> int:
+        mark = self._functions.mark_of(frame.f_code)
+        return self._functions.decide(frame) if mark is None else mark
 
-    def _decide(self, function: CodeType) -> int:
-        """Return the code of a function that is called for the first time."""
-        if not self._recorder.is_recording:
-            return SKIPPED
-        frame = sys._getframe()
-        while frame.f_code is not function and frame.f_back is not None:
-            frame = frame.f_back
-        return self._functions.decide(frame)
+    def _look_up(self, function: CodeType) -> int:
+        """Return the mark of a function that is called for the first time, or is followed."""
+        mark = self._functions.mark_of(function)
+        if mark is not None:
+            return mark
+        return self._functions.decide(_frame_of(function)) if self._recorder.is_recording else SKIPPED
+
+
+def _frame_of(function: CodeType) -> FrameType:
+    """Return the frame of a function that has begun, goes on or ends, from which a callback is called."""
+    frame = sys._getframe()
+    while frame.f_code is not function and frame.f_back is not None:
+        frame = frame.f_back
+    return frame

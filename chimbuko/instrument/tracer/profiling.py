@@ -37,8 +37,7 @@ class ProfilingHook:
 
     def __init__(self, recorder: Recorder, include: tuple[str, ...], with_builtins: bool) -> None:
         self._recorder = recorder
-        # From Python 3.12 on the hook is told of all turns.
-        self._functions = Functions(recorder, include, marks=sys.version_info < (3, 12))
+        self._functions = Functions(recorder, include)
         self._with_builtins = with_builtins
         self._gaps = Gaps(time.perf_counter_ns())
         self._keeper: HookKeeper | None = None
@@ -78,9 +77,11 @@ class ProfilingHook:
 
     def _begin_thread(self, frame: FrameType, event: str, argument: Any) -> None:
         hook = self._hook()
+        is_first = True
         if self._keeper is not None:
-            self._keeper.add(hook, self._recorder.buffer())
-        sys.setprofile(hook.record)
+            is_first = self._keeper.add(hook, self._recorder.buffer())
+        # gevent sets the hook anew for each task of a thread, in the middle of calls.
+        hook.start(frame, event, argument, is_first)
 
     def _hook(self) -> ThreadHook:
         """Return the hook of the calling thread."""

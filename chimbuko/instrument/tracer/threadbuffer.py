@@ -16,6 +16,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+class LanePool:
+    """Numbers of the stacks that take turns on one thread, besides its own, each as long as a stack lives.
+
+    Parameters
+    ----------
+    own
+        Number of the thread.
+    new
+        Function that returns a number that no other stack has.
+    """
+
+    def __init__(self, own: int, new: Callable[[], int]) -> None:
+        self.current = own
+        """Number of the greenlet that runs, or of the thread."""
+        self.free: list[int] = []
+        self.numbers: list[int] = []
+        """All numbers that were ever taken."""
+        self._new = new
+
+    def take(self) -> int:
+        """Take a number."""
+        if self.free:
+            return self.free.pop()
+        number = self._new()
+        self.numbers.append(number)
+        return number
+
+
 class ThreadBuffer:
     """Rows that one thread has recorded and nobody has taken yet.
 
@@ -25,11 +53,14 @@ class ThreadBuffer:
         Number of the thread.
     owner
         Function that returns None once the thread has ended.
+    new_lane
+        Function that returns the number of a further stack of the thread.
     """
 
-    def __init__(self, number: int, owner: Callable[[], object]) -> None:
+    def __init__(self, number: int, owner: Callable[[], object], new_lane: Callable[[], int]) -> None:
         self.number = number
         self.owner = owner
+        self.lanes = LanePool(number, new_lane)
         self.events: list[int] = []
         """Code and time of each event, in a list: adding a row takes a fifth of the time of an array."""
         self.comms = array("q")

@@ -6,9 +6,9 @@ import _thread
 import sys
 from time import perf_counter_ns
 
-from chimbuko.instrument.tracer.chunks import FOUND
+from chimbuko.instrument.tracer.chunks import FOUND, SWITCHED
 from chimbuko.instrument.tracer.functions import SKIPPED
-from chimbuko.instrument.tracer.turns import Turns, code_of
+from chimbuko.instrument.tracer.turns import Turns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Hook = Callable[[FrameType, str, Any], None]
 
 _ROOM = 20
-"""Calls that must fit between a hook that is set and Python's limit of recursion, or it would fail at once."""
+"""Calls that must fit between a hook and Python's limit of recursion, or it would fail again at once."""
 
 
 class _Remains:
@@ -66,7 +66,7 @@ class ThreadHook:
         self._note_gap = note_gap
         self._ident = _thread.get_ident()
         self.events = recorder.buffer().events
-        self._turns = Turns(self.events.extend, self.mark_of)
+        self._turns = Turns(recorder, self.mark_of)
         self._remains: list[_Remains | None] = [_Remains(self)]
         self.record = self._made()
 
@@ -94,8 +94,8 @@ class ThreadHook:
                     if code >= 0:
                         extend((code + 1, now))
             except BaseException:
-                # The limit of recursion, or what the handler of a signal raises: Python takes the hook out. At
-                # the limit nothing can be called. The error's traceback keeps this frame, and what is in it.
+                # The limit of recursion, or what the handler of a signal raises: Python takes the hook out.
+                # At the limit nothing can be called. The error's traceback keeps this frame and its values.
                 remaining = remains[0]
                 if remaining is not None:
                     remaining.has_failed = True
@@ -112,7 +112,7 @@ class ThreadHook:
         if event == "call":
             self._turns.begin(frame)
         else:
-            self._turns.end(frame, argument, now)
+            self._turns.end(frame, self._turns.has_paused(frame, argument), argument, now)
         return SKIPPED
 
     def recover(self) -> None:
@@ -133,33 +133,37 @@ class ThreadHook:
         self._note_gap(since, self.events[-1])
         sys.setprofile(self.record)
 
-    def resume(self, frame: FrameType, event: str, argument: Any) -> None:
-        """Act as a hook that another thread has put in the place of the one that is gone."""
-        self._begin_again(frame.f_back if event == "call" else frame)
+    def start(self, frame: FrameType, event: str, argument: Any, is_first: bool) -> None:
+        """Act as the hook that the thread begins with, perhaps in the middle of calls."""
+        self._begin_again(frame.f_back if event == "call" else frame, is_first)
         sys.setprofile(self.record)
         self.record(frame, event, argument)
 
-    def _begin_again(self, frame: FrameType | None) -> None:
+    def resume(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Act as a hook that another thread has put in the place of the one that is gone."""
+        self.start(frame, event, argument, is_first=False)
+
+    def _begin_again(self, frame: FrameType | None, is_first: bool = False) -> None:
         """Record which calls are open, of those that began before the hook was gone and of all others."""
         frames = []
         while frame is not None:
             frames.append(frame)
             frame = frame.f_back
-        self._turns.find(frames)
         self._remains[0] = _Remains(self)
-        open_codes = [code for one in reversed(frames) if (code := code_of(self.mark_of(one))) >= 0]
         now = perf_counter_ns()
-        rows = [FOUND - len(open_codes), now]
-        for code in open_codes:
-            rows += code, now
+        rows = []
+        found = self._turns.found(frames[::-1], now)
+        if is_first and not any(codes for _, codes in found):
+            return
+        for lane, codes in found:
+            rows += [SWITCHED - lane, now, FOUND - len(codes), now]
+            for code in codes:
+                rows += code, now
         self.events.extend(rows)
 
     def mark_of(self, frame: FrameType) -> int:
         """Return the mark of the function of a frame."""
-        key = id(frame.f_code)
-        mark = self._functions.codes.get(key)
-        if mark is None:
-            mark = self._functions.followed.get(key)
+        mark = self._functions.mark_of(frame.f_code)
         return self._decide(frame) if mark is None else mark
 
 

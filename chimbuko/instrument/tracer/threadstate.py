@@ -60,12 +60,12 @@ def _setter(symbol: tuple[str, Any]) -> Callable[..., int]:
 
 
 def _all_in_turn(*steps: Callable[[], object]) -> None:
-    """Call functions, which are written in C, until one returns something false; no other thread runs meanwhile."""
+    """Call functions of C until one returns something false; no other thread runs meanwhile."""
     all(map(operator.call, steps))
 
 
 def is_known() -> bool:
-    """Whether the state of a thread lies in memory as is known here; to be asked by a thread that has a hook."""
+    """Whether the state of a thread lies in memory as is known here; a thread that has a hook may ask."""
     if sys.version_info[:2] != (3, 11) or ctypes.sizeof(ctypes.c_size_t) != 8:
         return False
     return ThreadState(object).hook() == id(sys.getprofile())

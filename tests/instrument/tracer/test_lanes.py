@@ -107,3 +107,68 @@ def test_functions_of_equal_names_and_files_have_names_of_their_own() -> None:
     assert name_in(files, "plugin", "/opt/a/plugin.py") == "step [{plugin.py}{1}]"
     assert name_in(files, "plugin", "/opt/b/plugin.py") == "step [{/opt/b/plugin.py}{1}]"
     assert name_in(files, "plugin", "/home/me/app/a/plugin.py", is_loaded=False) == "step [{a/plugin.py}{1}]"
+
+
+TASKS = """
+    import asyncio, time
+
+    def leaf(): pass
+
+    async def fetch(name):
+        leaf()
+        await asyncio.sleep(0.05 if name == "slow" else 0.001)
+        leaf()
+
+    async def stubborn():
+        for _ in range(2):
+            try: await asyncio.sleep(5)
+            except asyncio.CancelledError: leaf()
+
+    async def outer():
+        await stubborn()
+        await asyncio.sleep(0)
+        await fetch("after")
+
+    async def numbers():
+        for number in range(2):
+            await asyncio.sleep(0)
+            yield number
+
+    async def serve():
+        for name in ("fast", "slow", "fast"): await fetch(name)
+        async for _ in numbers(): leaf()
+
+    async def main():
+        task = asyncio.create_task(outer())
+        for _ in range(2):
+            await asyncio.sleep(0.01)
+            task.cancel()
+        await task
+        try: await asyncio.wait_for(asyncio.sleep(5), 0.01)
+        except TimeoutError: leaf()
+        await asyncio.gather(serve(), serve())
+
+    asyncio.run(main())
+    time.sleep(0.1)
+"""
+
+
+def test_a_coroutine_is_one_call_in_the_lane_of_its_task_and_awaits_are_named(tmp_path: Path) -> None:
+    done = run_traced(write_program(tmp_path, TASKS))
+    assert (done.returncode, done.stderr) == (0, "")
+    (stream,) = streams(tmp_path).values()
+    counts = stream.counts()
+    once = {"main": 1, "outer": 1, "stubborn": 1, "serve": 2, "fetch": 7}
+    assert {name: counts[name] for name in once} == once
+    assert counts["leaf"] == 2 * 7 + 2 + 4 + 1
+    calls = [call for call in stream.calls() if call.name not in ("<module>", ".TAU application")]
+    lanes = {
+        name: {call.thread for call in calls if call.name == name} for name in ("main", "outer", "serve")
+    }
+    assert 0 not in {call.thread for call in calls}
+    assert len(lanes["serve"]) == 2 and lanes["main"].isdisjoint(lanes["outer"])
+    awaited = [call for call in calls if call.name == "await sleep in program.fetch"]
+    assert sorted(call.exit_us - call.entry_us > 50_000 for call in awaited) == [False] * 5 + [True] * 2
+    assert counts["await sleep in program.stubborn"] == 2
+    assert counts["await outer in program.main"] == 1 and counts["await wait_for in program.main"] >= 1
+    assert stream.open_timers() == []
