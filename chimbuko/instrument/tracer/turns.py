@@ -10,6 +10,7 @@ others run on after it without a call, or pause with it without a return: their 
 
 from __future__ import annotations
 
+import opcode
 import sys
 from time import perf_counter_ns
 
@@ -31,8 +32,8 @@ _IS_AWAITED = COROUTINE | ITERABLE_COROUTINE
 
 _UNRECORDED = -2
 """Mark of a coroutine that is not recorded, but may await one that is, or be awaited by it."""
-_SEND, _YIELD_VALUE = 123, 86
-"""Operations of Python 3.11: a frame passes on what it is sent, and a frame pauses."""
+_SEND, _YIELD_VALUE = opcode.opmap["SEND"], opcode.opmap["YIELD_VALUE"]
+"""Operations: a frame passes on what it is sent, and a frame pauses."""
 _ALL_TOLD = sys.version_info >= (3, 12)
 """Whether Python tells all turns of generators."""
 
@@ -109,7 +110,7 @@ class Turns:
         self._enter(frame, is_task)
 
     def has_paused(self, frame: FrameType, value: object) -> bool:
-        """Whether a frame of Python 3.11 that returns a value has paused, and not ended."""
+        """Whether a frame that returns a value to a profiling hook has paused, and not ended."""
         # An error has no value, and where it was thrown the frame has not moved.
         place = frame.f_lasti
         has_moved = value is not None or place != self._running.get(id(frame))
