@@ -30,6 +30,8 @@ COUNTER_COLUMNS = 3
 
 NOT_RECORDED = "Not Recorded"
 """Key of metadata, that of ``core.traceschema``, which would load numpy in each process of a program."""
+THREAD_NAME = "Thread Name"
+"""Key of metadata, as in imported traces."""
 
 ROOT_TIMER = 0
 TIME_COUNTER_NAME = "TIME"

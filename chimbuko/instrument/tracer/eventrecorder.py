@@ -18,6 +18,7 @@ from chimbuko.instrument.tracer.chunks import (
     COMPLETE,
     ENTRY,
     ROOT_TIMER,
+    THREAD_NAME,
     TIME_COUNTER_NAME,
     Handover,
     Header,
@@ -168,6 +169,8 @@ class Recorder:
         self.of_thread.life = life = _Life()
         buffer = ThreadBuffer(number, weakref.ref(life), self._new_number)
         self._buffers.append(buffer)
+        # Many threads end before their rows are taken.
+        self._note_name(buffer)
         return buffer
 
     def _new_number(self) -> int:
@@ -304,13 +307,17 @@ class Recorder:
     def _hand_over_until_stopped(self) -> None:
         if self._connection is None:
             # A process that ends within moments, or becomes another program, is not worth a stream.
-            if self._stopping.wait(self._join_after_s):
+            if self._stopping.wait(self._join_after_s) and not self._has_annotations():
                 return
             self._connect()
             self._hand_over(is_last=False)
         while not self._stopping.wait(HANDOVER_PERIOD_S):
             self._hand_over(is_last=False)
         self._hand_over(is_last=True)
+
+    def _has_annotations(self) -> bool:
+        """Whether only what the program names is recorded, and it is one of few: then all of it matters."""
+        return self.family.include is None and self._join_after_s == JOIN_AFTER_S
 
     def _report(self, last_word: str) -> None:
         how, _, note = last_word.partition("\n")
@@ -349,10 +356,19 @@ class Recorder:
             # Asked before the rows are taken: rows that a living thread adds later are taken next time.
             has_ended = buffer.owner() is None
             rows.append(buffer.take())
+            self._note_name(buffer)
             if has_ended and buffer is not self._main:
                 self._buffers.remove(buffer)
                 self._free_numbers.extend((buffer.number, *buffer.lanes.numbers))
         return [taken for taken in rows if taken.events or taken.comms or taken.counters]
+
+    def _note_name(self, buffer: ThreadBuffer) -> None:
+        """Note the name that the program has given to a thread, also one that it gives it later."""
+        # Not threading.enumerate: that takes a lock, which a thread that forks may hold.
+        thread = getattr(threading, "_active", {}).get(buffer.ident)
+        if thread is not None and thread.name != buffer.name:
+            buffer.name = thread.name
+            self._metadata[buffer.number, THREAD_NAME] = buffer.name
 
     def _new(self, kind: str, names: dict[str, int]) -> list[tuple[str, int]]:
         """Return the names that came since the last handover; dictionaries keep their order."""

@@ -50,11 +50,11 @@ class Gaps:
         if first_ns is None:
             return ""
         count = self._count + len(self.open)
-        total_s = (self._total_ns + sum(now_ns - since_ns for since_ns in self.open.values())) / 1e9
+        total_ms = (self._total_ns + sum(now_ns - since_ns for since_ns in self.open.values())) / 1e6
         times = "once" if count == 1 else f"{count:,} times"
         first_s = (first_ns - self._start_ns) / 1e9
         return (
-            f"calls of {total_s:.3f} s, {times}, first at {first_s:.3f} s: an error or another profiler had "
+            f"calls of {total_ms:,.1f} ms, {times}, first at {first_s:.3f} s: an error or another profiler had "
             "taken the place of the tracer in Python"
         )
 

@@ -6,6 +6,7 @@ Python's own lock: a signal's handler, or an exception that it raises, comes bef
 
 from __future__ import annotations
 
+import _thread
 import struct
 from array import array
 
@@ -60,6 +61,9 @@ class ThreadBuffer:
     def __init__(self, number: int, owner: Callable[[], object], new_lane: Callable[[], int]) -> None:
         self.number = number
         self.owner = owner
+        self.ident = _thread.get_ident()
+        self.name = "MainThread"
+        """Name that the program has given to the thread; that of the main thread says nothing."""
         self.lanes = LanePool(number, new_lane)
         self.events: list[int] = []
         """Code and time of each event, in a list: adding a row takes a fifth of the time of an array."""
