@@ -26,6 +26,7 @@ from chimbuko.instrument.tracer.chunks import (
 )
 from chimbuko.instrument.tracer.functions import SKIPPED, exclude
 from chimbuko.instrument.tracer.greenlets import watch_greenlets
+from chimbuko.instrument.tracer.poolworkers import kill_those_left
 from chimbuko.instrument.tracer.sourcefiles import SourceFiles
 from chimbuko.instrument.tracer.threadbuffer import ThreadBuffer
 
@@ -134,7 +135,9 @@ class Recorder:
         self._metadata: dict[tuple[int, str], str] = {}
         self._connection: Connection | None = None
         self._not_begun = [True]
-        self._stopping = threading.Event()
+        # Not an event: a signal's handler may stop the recording while its own thread does.
+        self._running = _thread.allocate_lock()
+        self._running.acquire()
         self._has_ended = threading.Lock()
 
     def join(self) -> None:
@@ -220,17 +223,23 @@ class Recorder:
         """Record metadata of the calling thread."""
         self._metadata[self.buffer().number, key] = value
 
+    def _await_end(self, longest_s: float) -> None:
+        if self._has_ended.acquire(timeout=longest_s):
+            # For whoever else waits.
+            self._has_ended.release()
+
     def describe_process(self, key: str, value: str) -> None:
         """Record metadata of the process."""
         self._metadata[0, key] = value
 
-    def stop(self) -> None:
+    def stop(self, longest_s: float) -> None:
         """Hand over the rest, and end; the family's first process waits until its stream is complete."""
         self.is_recording = False
         self._metadata[0, "Ending Timestamp"] = str(time.time_ns() // 1000)
-        self._stopping.set()
+        with suppress(RuntimeError):
+            self._running.release()
         if not self._not_begun:
-            self._has_ended.acquire(timeout=LONGEST_END_S)
+            self._await_end(longest_s)
 
     def abandon(self) -> None:
         """Stop using the stream in a forked child, and leave it as it is: it is its parent's."""
@@ -305,13 +314,16 @@ class Recorder:
         self._has_ended.release()
 
     def _hand_over_until_stopped(self) -> None:
+        is_ending = False
         if self._connection is None:
             # A process that ends within moments, or becomes another program, is not worth a stream.
-            if self._stopping.wait(self._join_after_s) and not self._has_annotations():
+            is_ending = self._running.acquire(timeout=self._join_after_s)
+            if is_ending and not self._has_annotations():
                 return
             self._connect()
             self._hand_over(is_last=False)
-        while not self._stopping.wait(HANDOVER_PERIOD_S):
+        while not is_ending and not self._running.acquire(timeout=HANDOVER_PERIOD_S):
+            kill_those_left()
             self._hand_over(is_last=False)
         self._hand_over(is_last=True)
 
