@@ -1,6 +1,6 @@
 """Trace a Python program in TAU's layout, one stream per process.
 
-May import capture.trace and runtime.process.
+May import capture.trace, instrument.hooks and runtime.process.
 
 ``chimbuko trace script.py`` records every function of a program without a change to it. In the
 program itself this module names what is worth seeing besides: regions, messages, counters.
@@ -20,10 +20,10 @@ from time import perf_counter_ns
 from types import CodeType
 from typing import ParamSpec, TypeVar
 
+from chimbuko.instrument.hooks.functions import SKIPPED, exclude
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.chunks import RECEIVE, SEND
 from chimbuko.instrument.tracer.eventrecorder import Recorder
-from chimbuko.instrument.tracer.functions import SKIPPED, exclude
 from chimbuko.instrument.tracer.pausing import by_turns, pauses
 from chimbuko.instrument.tracer.session import is_active, may_record, start, stop
 

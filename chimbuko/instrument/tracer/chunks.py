@@ -12,13 +12,6 @@ COMPLETE = "complete"
 
 EVENT_COLUMNS = 2
 """Columns of an event: code and time; a code is ``timer << 1 | event type``."""
-SWITCHED = -1
-"""Code of an event that is no call: ``SWITCHED - lane`` says that what follows is of that lane."""
-FOUND = -(1 << 40)
-"""Code of another one: ``FOUND - n`` says that the hook is there again, after a time without it. The ``n``
-rows behind it have the codes of the calls that are open then, the outermost first.
-"""
-
 COMM_COLUMNS = 5
 """Columns of a message: event type, tag, partner rank, bytes, time."""
 DETAIL_COLUMNS = 2
@@ -28,8 +21,6 @@ OPERATION_COLUMNS = 7
 COUNTER_COLUMNS = 3
 """Columns of a counter's value: counter, value, time."""
 
-NOT_RECORDED = "Not Recorded"
-"""Key of metadata, that of ``core.traceschema``, which would load numpy in each process of a program."""
 THREAD_NAME = "Thread Name"
 """Key of metadata, as in imported traces."""
 

@@ -13,6 +13,9 @@ import weakref
 from collections import deque
 from contextlib import suppress
 
+from chimbuko.instrument.hooks.functions import SKIPPED, exclude
+from chimbuko.instrument.hooks.greenlets import watch_greenlets
+from chimbuko.instrument.hooks.sourcefiles import SourceFiles
 from chimbuko.instrument.tracer.children import StartedPrograms
 from chimbuko.instrument.tracer.chunks import (
     COMPLETE,
@@ -24,10 +27,7 @@ from chimbuko.instrument.tracer.chunks import (
     Header,
     ThreadRows,
 )
-from chimbuko.instrument.tracer.functions import SKIPPED, exclude
-from chimbuko.instrument.tracer.greenlets import watch_greenlets
 from chimbuko.instrument.tracer.poolworkers import kill_those_left
-from chimbuko.instrument.tracer.sourcefiles import SourceFiles
 from chimbuko.instrument.tracer.threadbuffer import ThreadBuffer
 
 TYPE_CHECKING = False

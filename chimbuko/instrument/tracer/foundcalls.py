@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.core.arrays import Int64Array
-from chimbuko.instrument.tracer.chunks import EVENT_COLUMNS, EXIT, FOUND
+from chimbuko.instrument.hooks.codes import FOUND
+from chimbuko.instrument.tracer.chunks import EVENT_COLUMNS, EXIT
 
 LONGEST_UNWINDING_NS = 10_000_000
 """Longest time without a hook after which a call that is open again is taken for the same one: an error

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from chimbuko.core.arrays import Int64Array
+from chimbuko.core.arrays import BoolArray, Int64Array
+from chimbuko.instrument.hooks.codes import FOUND, SWITCHED
 from chimbuko.instrument.tracer.chunks import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
     DETAIL_COLUMNS,
     EVENT_COLUMNS,
-    FOUND,
     OPERATION_COLUMNS,
-    SWITCHED,
     ThreadRows,
 )
 
@@ -39,7 +38,7 @@ class LaneSwitches:
             else:
                 yield rows
 
-    def _divided(self, rows: ThreadRows, events: Int64Array, is_switch: Int64Array) -> Iterator[ThreadRows]:
+    def _divided(self, rows: ThreadRows, events: Int64Array, is_switch: BoolArray) -> Iterator[ThreadRows]:
         switches = events[is_switch]
         lanes = np.append(self._lanes.get(rows.thread, rows.thread), SWITCHED - switches[:, 0])
         self._lanes[rows.thread] = int(lanes[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 
-from chimbuko.instrument.tracer.turns import ASYNC_GENERATOR, COROUTINE, GENERATOR
+from chimbuko.instrument.hooks.turns import ASYNC_GENERATOR, COROUTINE, GENERATOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Workers of multiprocessing, which their parent ends by SIGTERM: they hand over their last calls before it.
 
 A signal that Python handles waits for code in C to return. So that a worker that is stuck there still ends,
-its parent kills one that has not ended a second after it was terminated.
+its parent kills one that has not ended some seconds after it was terminated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST_END_S = 1.0
-"""Longest time by which the end of a worker is held up."""
+"""Longest time by which the last handover of a worker holds up its end."""
+KILL_AFTER_S = 5.0
+"""Time after which a worker is taken for stuck: on a busy node the last handover takes 1 s."""
 
 _terminated: deque[tuple[Any, float]] = deque()
 """Processes of multiprocessing that this process has terminated, and when they are killed."""
@@ -36,7 +38,7 @@ def end_by_signal(stop: Callable[[float], None]) -> None:
     def end(number: int, frame: object) -> None:
         # Whatever goes wrong, the process ends by the signal.
         with suppress(Exception):
-            stop(LONGEST_END_S / 2)
+            stop(LONGEST_END_S)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
@@ -56,7 +58,7 @@ def watch_terminations() -> None:
 
     def terminate(self: Any) -> None:
         original(self)
-        _terminated.append((self, time.monotonic() + LONGEST_END_S))
+        _terminated.append((self, time.monotonic() + KILL_AFTER_S))
 
     terminate.__wrapped__ = original  # type: ignore[attr-defined]
     kind.terminate = terminate

@@ -6,17 +6,17 @@ import atexit
 import os
 import sys
 
+from chimbuko.instrument.hooks.choice import hook_of
 from chimbuko.instrument.tracer import children, poolworkers
 from chimbuko.instrument.tracer.eventrecorder import LONGEST_END_S, Recorder
 from chimbuko.instrument.tracer.family import FAMILY_VARIABLE, Family, leave
-from chimbuko.instrument.tracer.hooks import hook_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from chimbuko.instrument.tracer.monitoring import MonitoringHook
-    from chimbuko.instrument.tracer.profiling import ProfilingHook
+    from chimbuko.instrument.hooks.monitoring import MonitoringHook
+    from chimbuko.instrument.hooks.profiling import ProfilingHook
 
 active: Recorder | None = None
 """Recording of this process; None while nothing is recorded."""

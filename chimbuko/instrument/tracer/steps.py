@@ -9,6 +9,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Int64Array, UInt64Array
 from chimbuko.core.traceschema import NO_DETAILS, ROOT_TIMER_NAME, StreamNames
+from chimbuko.instrument.hooks.codes import FOUND
 from chimbuko.instrument.tracer.chunks import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
@@ -16,7 +17,6 @@ from chimbuko.instrument.tracer.chunks import (
     ENTRY,
     EVENT_COLUMNS,
     EXIT,
-    FOUND,
     OPERATION_COLUMNS,
     RECEIVE,
     ROOT_TIMER,

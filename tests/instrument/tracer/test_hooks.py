@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core import traceschema
-from chimbuko.instrument.tracer import chunks
-from chimbuko.instrument.tracer.hookkeeper import Gaps
+from chimbuko.instrument.hooks import codes
+from chimbuko.instrument.hooks.hookkeeper import Gaps
 from tests.instrument.tracer.test_children import metadata, streams
 from tests.instrument.tracer.traced_program import Stream, run_traced, write_program
 
@@ -147,4 +147,4 @@ def test_gaps_are_described_together() -> None:
 
 
 def test_the_tracer_names_what_is_not_recorded_as_readers_do() -> None:
-    assert chunks.NOT_RECORDED == traceschema.NOT_RECORDED
+    assert codes.NOT_RECORDED == traceschema.NOT_RECORDED

@@ -6,8 +6,8 @@ import os
 import weakref
 
 import chimbuko
-from chimbuko.instrument.tracer.greenlets import watch_greenlets
-from chimbuko.instrument.tracer.turns import mark
+from chimbuko.instrument.hooks.greenlets import watch_greenlets
+from chimbuko.instrument.hooks.turns import mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any, Protocol
 
-    from chimbuko.instrument.tracer.sourcefiles import SourceFiles
-    from chimbuko.instrument.tracer.threadbuffer import LanePool
+    from chimbuko.instrument.hooks.lanepool import LanePool
+    from chimbuko.instrument.hooks.sourcefiles import SourceFiles
 
     class Buffer(Protocol):
         """Rows that a thread has recorded."""

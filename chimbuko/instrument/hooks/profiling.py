@@ -6,20 +6,20 @@ import sys
 import threading
 import time
 
-from chimbuko.instrument.tracer.chunks import NOT_RECORDED
-from chimbuko.instrument.tracer.functions import SKIPPED, Functions, exclude_open
-from chimbuko.instrument.tracer.hookkeeper import Gaps, HookKeeper
-from chimbuko.instrument.tracer.threadhook import ThreadHook
-from chimbuko.instrument.tracer.threadstate import ThreadState, is_known
-from chimbuko.instrument.tracer.turns import code_of
+from chimbuko.instrument.hooks.codes import NOT_RECORDED
+from chimbuko.instrument.hooks.functions import SKIPPED, Functions, exclude_open
+from chimbuko.instrument.hooks.hookkeeper import Gaps, HookKeeper
+from chimbuko.instrument.hooks.threadhook import ThreadHook
+from chimbuko.instrument.hooks.threadstate import ThreadState, is_known
+from chimbuko.instrument.hooks.turns import code_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from chimbuko.instrument.tracer.functions import Recorder
-    from chimbuko.instrument.tracer.threadhook import Hook
+    from chimbuko.instrument.hooks.functions import Recorder
+    from chimbuko.instrument.hooks.threadhook import Hook
 
 
 class ProfilingHook:

@@ -9,7 +9,7 @@ import sys
 import weakref
 from time import perf_counter_ns
 
-from chimbuko.instrument.tracer.chunks import SWITCHED
+from chimbuko.instrument.hooks.codes import SWITCHED
 
 SWITCH_NAME = "greenlet.switch"
 _LOOP = "Hub"
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from chimbuko.instrument.tracer.functions import Recorder
+    from chimbuko.instrument.hooks.functions import Recorder
 
 
 def watch_greenlets(recorder: Recorder) -> None:

@@ -6,9 +6,9 @@ import _thread
 import sys
 from time import perf_counter_ns
 
-from chimbuko.instrument.tracer.chunks import FOUND, SWITCHED
-from chimbuko.instrument.tracer.functions import SKIPPED
-from chimbuko.instrument.tracer.turns import Turns
+from chimbuko.instrument.hooks.codes import FOUND, SWITCHED
+from chimbuko.instrument.hooks.functions import SKIPPED
+from chimbuko.instrument.hooks.turns import Turns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from chimbuko.instrument.tracer.functions import Functions, Recorder
+    from chimbuko.instrument.hooks.functions import Functions, Recorder
 
     Hook = Callable[[FrameType, str, Any], None]
 

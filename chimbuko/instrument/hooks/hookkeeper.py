@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from time import perf_counter_ns
 
-from chimbuko.instrument.tracer.chunks import FOUND
-from chimbuko.instrument.tracer.threadstate import ThreadState
+from chimbuko.instrument.hooks.codes import FOUND
+from chimbuko.instrument.hooks.threadstate import ThreadState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from chimbuko.instrument.tracer.functions import Buffer
-    from chimbuko.instrument.tracer.threadhook import ThreadHook
+    from chimbuko.instrument.hooks.functions import Buffer
+    from chimbuko.instrument.hooks.threadhook import ThreadHook
 
 MOST_AT_A_TIME = 64
 """Most threads that are looked at in one handover: a look takes some 3 µs, and there may be thousands."""
@@ -50,12 +50,12 @@ class Gaps:
         if first_ns is None:
             return ""
         count = self._count + len(self.open)
-        total_ms = (self._total_ns + sum(now_ns - since_ns for since_ns in self.open.values())) / 1e6
+        total_ns = self._total_ns + sum(now_ns - since_ns for since_ns in self.open.values())
         times = "once" if count == 1 else f"{count:,} times"
         first_s = (first_ns - self._start_ns) / 1e9
         return (
-            f"calls of {total_ms:,.1f} ms, {times}, first at {first_s:.3f} s: an error or another profiler had "
-            "taken the place of the tracer in Python"
+            f"calls of {total_ns / 1e6:,.1f} ms, {times}, first at {first_s:.3f} s: an error or another "
+            "profiler had taken the place of the tracer in Python"
         )
 
 

@@ -14,15 +14,15 @@ import opcode
 import sys
 from time import perf_counter_ns
 
-from chimbuko.instrument.tracer.awaits import AwaitNames
-from chimbuko.instrument.tracer.chunks import SWITCHED
+from chimbuko.instrument.hooks.awaits import AwaitNames
+from chimbuko.instrument.hooks.codes import SWITCHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
-    from chimbuko.instrument.tracer.functions import Recorder
+    from chimbuko.instrument.hooks.functions import Recorder
 
 GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
 """Flags of the code of such functions (``inspect.CO_GENERATOR`` and so on)."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from chimbuko.instrument.tracer.functions import Recorder
+    from chimbuko.instrument.hooks.functions import Recorder
 
 MOST_KNOWN = 10_000
 """Most names that are kept: programs may make functions at run time."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 import time
 
-from chimbuko.instrument.tracer.functions import SKIPPED, Functions, exclude_open
-from chimbuko.instrument.tracer.turns import Turns
+from chimbuko.instrument.hooks.functions import SKIPPED, Functions, exclude_open
+from chimbuko.instrument.hooks.turns import Turns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any
 
-    from chimbuko.instrument.tracer.functions import Recorder
+    from chimbuko.instrument.hooks.functions import Recorder
 
 _monitoring: Any = getattr(sys, "monitoring", None)
 _TOOL = "chimbuko"
