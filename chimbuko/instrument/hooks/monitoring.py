@@ -81,32 +81,25 @@ class MonitoringHook:
 
     def _callbacks(self) -> dict[int, Callable[..., Any]]:
         """Return the callbacks by event. Their values are bound beforehand, as two of them run per call."""
-        events = _monitoring.events
-        begin = self._beginning()
-        end, pause = self._ending(has_paused=False), self._ending(has_paused=True)
-
-        # For exceptions no callback may return DISABLE, by which the others say what is not recorded.
-        def begin_by_error(function: CodeType, offset: int, error: BaseException) -> None:
-            begin(function, offset)
-
-        def end_by_error(function: CodeType, offset: int, error: BaseException) -> None:
-            end(function, offset, None)
-
+        events, disable = _monitoring.events, _monitoring.DISABLE
+        # For exceptions no callback may return DISABLE, by which the others say what is not recorded. All are
+        # one call deep: at the limit of recursion a call has neither ENTRY nor EXIT.
+        begin = self._beginning(disable)
         return {
             events.PY_START: begin,
             events.PY_RESUME: begin,
-            events.PY_THROW: begin_by_error,
-            events.PY_RETURN: end,
-            events.PY_YIELD: pause,
-            events.PY_UNWIND: end_by_error,
+            events.PY_THROW: self._beginning(None),
+            events.PY_RETURN: self._ending(disable, has_paused=False),
+            events.PY_YIELD: self._ending(disable, has_paused=True),
+            events.PY_UNWIND: self._ending(None, has_paused=False),
         }
 
-    def _beginning(self) -> Callable[[CodeType, int], Any]:
+    def _beginning(self, disable: object) -> Callable[..., Any]:
         of_thread, buffer = self._recorder.of_thread, self._recorder.buffer
         codes, look_up = self._functions.codes, self._look_up
-        clock, disable = time.perf_counter_ns, _monitoring.DISABLE
+        clock = time.perf_counter_ns
 
-        def begin(function: CodeType, offset: int) -> Any:
+        def begin(function: CodeType, offset: int, error: object = None) -> Any:
             try:
                 code = codes[id(function)]
             except KeyError:
@@ -124,10 +117,10 @@ class MonitoringHook:
 
         return begin
 
-    def _ending(self, has_paused: bool) -> Callable[[CodeType, int, object], Any]:
+    def _ending(self, disable: object, has_paused: bool) -> Callable[[CodeType, int, object], Any]:
         of_thread, buffer = self._recorder.of_thread, self._recorder.buffer
         codes, look_up = self._functions.codes, self._look_up
-        clock, disable = time.perf_counter_ns, _monitoring.DISABLE
+        clock = time.perf_counter_ns
 
         def end(function: CodeType, offset: int, value: object) -> Any:
             now = clock()
