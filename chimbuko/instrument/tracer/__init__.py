@@ -1,6 +1,6 @@
 """Trace a Python program in TAU's layout, one stream per process.
 
-May import capture.trace and runtime.process.
+May import capture.trace, instrument.hooks and runtime.process.
 
 ``chimbuko trace script.py`` records every function of a program without a change to it. In the
 program itself this module names what is worth seeing besides: regions, messages, counters.
@@ -20,10 +20,10 @@ from time import perf_counter_ns
 from types import CodeType
 from typing import ParamSpec, TypeVar
 
+from chimbuko.instrument.hooks.functions import SKIPPED, exclude
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.chunks import RECEIVE, SEND
 from chimbuko.instrument.tracer.eventrecorder import Recorder
-from chimbuko.instrument.tracer.functions import SKIPPED, exclude, function_name
 from chimbuko.instrument.tracer.pausing import by_turns, pauses
 from chimbuko.instrument.tracer.session import is_active, may_record, start, stop
 
@@ -88,10 +88,9 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
     from a resumption to the next pause.
     """
     code: CodeType | None = getattr(function, "__code__", None)
-    name = function_name(code) if code else getattr(function, "__qualname__", repr(function))
     exclude(code)
     if pauses(function):
-        return by_turns(function, lambda: region(name))
+        return by_turns(function, lambda: region(_name_of(function)))
 
     known: tuple[Recorder | None, int] = None, SKIPPED
 
@@ -104,7 +103,7 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         of_recorder, code = known
         if of_recorder is not recorder:
-            code = recorder.timer_code(name)
+            code = recorder.timer_code(_name_of(function))
             known = recorder, code
         if code == SKIPPED:
             return function(*args, **kwargs)
@@ -121,6 +120,14 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
                 extend((code + 1, now))
 
     return recorded
+
+
+def _name_of(function: Callable[..., object]) -> str:
+    recorder = session.active
+    code: CodeType | None = getattr(function, "__code__", None)
+    if recorder is None or code is None:
+        return getattr(function, "__qualname__", repr(function))
+    return recorder.files.function_name(code, getattr(function, "__globals__", {}))
 
 
 def untraced(function: Callable[P, R]) -> Callable[P, R]:

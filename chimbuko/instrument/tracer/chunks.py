@@ -21,6 +21,9 @@ OPERATION_COLUMNS = 7
 COUNTER_COLUMNS = 3
 """Columns of a counter's value: counter, value, time."""
 
+THREAD_NAME = "Thread Name"
+"""Key of metadata, as in imported traces."""
+
 ROOT_TIMER = 0
 TIME_COUNTER_NAME = "TIME"
 """Name of TAU's counter 0, which has no rows."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LONGEST_WAIT_S = 20.0
 """Longest wait for a writer that takes nothing: longer than a writer waits for a reader that is stuck."""
+REJOIN_WAIT_S = 2.0
+"""Longest wait for the writer to notice that a connection has ended, and to open a socket for another one."""
 WAIT_S = 0.5
 """Wait at a time, after which the caller gets a turn."""
 LENGTH = struct.Struct("!I")
@@ -41,6 +43,10 @@ class Connection:
     """
 
     def __init__(self, address: str) -> None:
+        self._address = address
+        self._connect(address)
+
+    def _connect(self, address: str) -> None:
         first = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         first.settimeout(LONGEST_WAIT_S)
         try:
@@ -69,11 +75,40 @@ class Connection:
         Raises
         ------
         OSError
-            The writer has ended or takes nothing, or the program has closed the descriptor.
+            The writer has ended or takes nothing, or the program has closed the descriptor and there is no
+            way back to the writer.
         """
         data = pickle.dumps(value)
+        if has_length:
+            data = LENGTH.pack(len(data)) + data
+        try:
+            self._send(data, while_waiting)
+        except OSError:
+            if self._kept.is_ours() or has_length:
+                raise
+            self._connect_anew()
+            self._send(data, while_waiting)
+
+    @property
+    def is_closed_by_program(self) -> bool:
+        """Whether the program has closed the descriptor."""
+        return not self._kept.is_ours()
+
+    def _connect_anew(self) -> None:
+        # The number may be that of another descriptor of the program by now.
+        self._socket.detach()
+        latest = time.monotonic() + REJOIN_WAIT_S
+        while True:
+            try:
+                return self._connect(rejoin_address(self._address, os.getpid()))
+            except OSError:
+                if time.monotonic() > latest:
+                    raise
+                time.sleep(REJOIN_WAIT_S / 100)
+
+    def _send(self, data: bytes, while_waiting: Callable[[], None] | None) -> None:
         self._kept.check()
-        left = memoryview(LENGTH.pack(len(data)) + data if has_length else data)
+        left = memoryview(data)
         give_up = time.monotonic() + LONGEST_WAIT_S
         self._socket.settimeout(WAIT_S)
         while left:
@@ -103,6 +138,11 @@ class Connection:
             self._socket.close()
         else:
             self._socket.detach()
+
+
+def rejoin_address(address: str, pid: int) -> str:
+    """Return the path of the socket at which the writer of a process waits for it to come back."""
+    return os.path.join(os.path.dirname(address), str(pid))
 
 
 def peer_of(connected: socket.socket) -> tuple[int, int]:

@@ -13,17 +13,21 @@ import weakref
 from collections import deque
 from contextlib import suppress
 
+from chimbuko.instrument.hooks.functions import SKIPPED, exclude
+from chimbuko.instrument.hooks.greenlets import watch_greenlets
+from chimbuko.instrument.hooks.sourcefiles import SourceFiles
 from chimbuko.instrument.tracer.children import StartedPrograms
 from chimbuko.instrument.tracer.chunks import (
     COMPLETE,
     ENTRY,
     ROOT_TIMER,
+    THREAD_NAME,
     TIME_COUNTER_NAME,
     Handover,
     Header,
     ThreadRows,
 )
-from chimbuko.instrument.tracer.functions import SKIPPED, exclude
+from chimbuko.instrument.tracer.poolworkers import kill_those_left
 from chimbuko.instrument.tracer.threadbuffer import ThreadBuffer
 
 TYPE_CHECKING = False
@@ -44,6 +48,8 @@ EARLY_CHILDREN = 64
 LONGEST_END_S = 60.0
 """Longest wait for the end of the stream, after which the program ends without it."""
 LARGEST = 2**63 - 1
+
+_CLOSED = "the program has closed the descriptor of its trace, and there was no way to open it anew"
 
 
 def clock_offset_ns() -> int:
@@ -103,9 +109,12 @@ class Recorder:
     ) -> None:
         self.is_recording = True
         self.family = family
+        self.files = SourceFiles(family.folder)
         self.children = StartedPrograms()
         self.when_lost: Callable[[], None] = _nothing
         """Function that is called if the writer ends before the program, so that rows are taken no more."""
+        self.before_handover: Callable[[], None] = _nothing
+        """Function that is called before each handover, in our own thread."""
         self.pid = os.getpid()
         self._parent_pid = parent_pid
         self._join_after_s = JOIN_AFTER_S if older_siblings < EARLY_CHILDREN else LATE_JOIN_AFTER_S
@@ -113,7 +122,7 @@ class Recorder:
         self.select = select
         self.of_thread = threading.local()
         """Values of the calling thread: once it has a buffer, ``extend`` adds events to that."""
-        self._main = ThreadBuffer(0, threading.main_thread)
+        self._main = ThreadBuffer(0, threading.main_thread, self._new_number)
         self._buffers = [self._main]
         self._thread_numbers = itertools.count(1)
         self._free_numbers: deque[int] = deque()
@@ -126,7 +135,9 @@ class Recorder:
         self._metadata: dict[tuple[int, str], str] = {}
         self._connection: Connection | None = None
         self._not_begun = [True]
-        self._stopping = threading.Event()
+        # Not an event: a signal's handler may stop the recording while its own thread does.
+        self._running = _thread.allocate_lock()
+        self._running.acquire()
         self._has_ended = threading.Lock()
 
     def join(self) -> None:
@@ -150,21 +161,29 @@ class Recorder:
         except AttributeError:
             buffer = self.of_thread.buffer = self._new_buffer()
             self.of_thread.extend = buffer.events.extend
+            watch_greenlets(self)
         return buffer
 
     def _new_buffer(self) -> ThreadBuffer:
         # Not by threading.current_thread: that makes an object for each thread that threading has not begun.
         if _thread.get_ident() == threading.main_thread().ident:
             return self._main
+        number = self._new_number()
+        self.of_thread.life = life = _Life()
+        buffer = ThreadBuffer(number, weakref.ref(life), self._new_number)
+        self._buffers.append(buffer)
+        # Many threads end before their rows are taken.
+        self._note_name(buffer)
+        return buffer
+
+    def _new_number(self) -> int:
+        """Return the number of a new thread, or of a further stack of the calling one."""
         try:
             number = self._free_numbers.popleft()
         except IndexError:
             number = next(self._thread_numbers)
-        self.of_thread.life = life = _Life()
-        buffer = ThreadBuffer(number, weakref.ref(life))
-        self._buffers.append(buffer)
         self._metadata[number, "tid"] = str(threading.get_native_id())
-        return buffer
+        return number
 
     def timer_code(self, name: str) -> int:
         """Return the code of the ENTRY of ``name`` (that of its EXIT is one higher), or ``SKIPPED``."""
@@ -204,13 +223,23 @@ class Recorder:
         """Record metadata of the calling thread."""
         self._metadata[self.buffer().number, key] = value
 
-    def stop(self) -> None:
+    def _await_end(self, longest_s: float) -> None:
+        if self._has_ended.acquire(timeout=longest_s):
+            # For whoever else waits.
+            self._has_ended.release()
+
+    def describe_process(self, key: str, value: str) -> None:
+        """Record metadata of the process."""
+        self._metadata[0, key] = value
+
+    def stop(self, longest_s: float) -> None:
         """Hand over the rest, and end; the family's first process waits until its stream is complete."""
         self.is_recording = False
         self._metadata[0, "Ending Timestamp"] = str(time.time_ns() // 1000)
-        self._stopping.set()
+        with suppress(RuntimeError):
+            self._running.release()
         if not self._not_begun:
-            self._has_ended.acquire(timeout=LONGEST_END_S)
+            self._await_end(longest_s)
 
     def abandon(self) -> None:
         """Stop using the stream in a forked child, and leave it as it is: it is its parent's."""
@@ -267,6 +296,7 @@ class Recorder:
     def _feed(self) -> None:
         # What this thread calls is not recorded, whichever hook is installed.
         self.of_thread.extend = deque[int](maxlen=0).extend
+        self.of_thread.greenlets = None
         is_first = self._connection is not None
         is_stuck = False
         try:
@@ -278,20 +308,28 @@ class Recorder:
             self.when_lost()
         if self._connection is not None:
             if is_first:
-                self._report("" if is_stuck else self._connection.last_word())
+                is_closed = self._connection.is_closed_by_program
+                self._report(_CLOSED if is_closed else "" if is_stuck else self._connection.last_word())
             self._connection.close()
         self._has_ended.release()
 
     def _hand_over_until_stopped(self) -> None:
+        is_ending = False
         if self._connection is None:
             # A process that ends within moments, or becomes another program, is not worth a stream.
-            if self._stopping.wait(self._join_after_s):
+            is_ending = self._running.acquire(timeout=self._join_after_s)
+            if is_ending and not self._has_annotations():
                 return
             self._connect()
             self._hand_over(is_last=False)
-        while not self._stopping.wait(HANDOVER_PERIOD_S):
+        while not is_ending and not self._running.acquire(timeout=HANDOVER_PERIOD_S):
+            kill_those_left()
             self._hand_over(is_last=False)
         self._hand_over(is_last=True)
+
+    def _has_annotations(self) -> bool:
+        """Whether only what the program names is recorded, and it is one of few: then all of it matters."""
+        return self.family.include is None and self._join_after_s == JOIN_AFTER_S
 
     def _report(self, last_word: str) -> None:
         how, _, note = last_word.partition("\n")
@@ -302,6 +340,7 @@ class Recorder:
             print(f"chimbuko: {note}", file=sys.stderr)
 
     def _hand_over(self, is_last: bool) -> None:
+        self.before_handover()
         # Read before rows are taken: rows that come meanwhile belong to the next step.
         complete_until_ns = time.perf_counter_ns()
         threads = self._take_rows()
@@ -329,10 +368,19 @@ class Recorder:
             # Asked before the rows are taken: rows that a living thread adds later are taken next time.
             has_ended = buffer.owner() is None
             rows.append(buffer.take())
+            self._note_name(buffer)
             if has_ended and buffer is not self._main:
                 self._buffers.remove(buffer)
-                self._free_numbers.append(buffer.number)
+                self._free_numbers.extend((buffer.number, *buffer.lanes.numbers))
         return [taken for taken in rows if taken.events or taken.comms or taken.counters]
+
+    def _note_name(self, buffer: ThreadBuffer) -> None:
+        """Note the name that the program has given to a thread, also one that it gives it later."""
+        # Not threading.enumerate: that takes a lock, which a thread that forks may hold.
+        thread = getattr(threading, "_active", {}).get(buffer.ident)
+        if thread is not None and thread.name != buffer.name:
+            buffer.name = thread.name
+            self._metadata[buffer.number, THREAD_NAME] = buffer.name
 
     def _new(self, kind: str, names: dict[str, int]) -> list[tuple[str, int]]:
         """Return the names that came since the last handover; dictionaries keep their order."""

@@ -29,12 +29,15 @@ class Family:
         Path of the socket on which the writer server accepts new members.
     program, rank
         Program and rank in the names of the streams of all members.
+    folder
+        Folder of the script with which the program began.
     """
 
-    def __init__(self, address: str, program: str, rank: int) -> None:
+    def __init__(self, address: str, program: str, rank: int, folder: str) -> None:
         self.address = address
         self.program = program
         self.rank = rank
+        self.folder = folder
         self.include: tuple[str, ...] | None = None
         """Patterns of further functions to record; None where no functions are recorded."""
         self.with_builtins = False
@@ -42,14 +45,15 @@ class Family:
     def text(self) -> str:
         """Return the settings as one text for the environment."""
         options = "none" if self.include is None else "builtins" if self.with_builtins else "functions"
-        fields = (self.address, self.program, str(self.rank), options, *(self.include or ()))
+        folder = "" if SEPARATOR in self.folder else self.folder
+        fields = (self.address, self.program, str(self.rank), folder, options, *(self.include or ()))
         return SEPARATOR.join(fields)
 
     @classmethod
     def from_text(cls, text: str) -> Family:
         """Return the family that :meth:`text` describes."""
-        address, program, rank, options, *include = text.split(SEPARATOR)
-        family = cls(address, program, int(rank))
+        address, program, rank, folder, options, *include = text.split(SEPARATOR)
+        family = cls(address, program, int(rank), folder)
         family.include = None if options == "none" else tuple(include)
         family.with_builtins = options == "builtins"
         return family

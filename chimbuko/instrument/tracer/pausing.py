@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import types
 
+from chimbuko.instrument.hooks.turns import ASYNC_GENERATOR, COROUTINE, GENERATOR
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -12,9 +14,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     Turn = Callable[[], AbstractContextManager[Any]]
-
-GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
-"""Flags of the code of such functions (``inspect.CO_GENERATOR`` and so on)."""
 
 
 class _Nothing:

@@ -21,6 +21,12 @@ def program_name(script: str) -> str:
     return Path(script).name.removesuffix(".py") if script not in ("", "-c", "-") else "python"
 
 
+def script_folder(script: str) -> str:
+    """Return the folder of a script, or the current one of a program without a script."""
+    path = os.path.abspath(script)
+    return os.path.dirname(path) if os.path.isfile(path) else os.getcwd()
+
+
 def describe_process(start_us: int) -> dict[str, str]:
     """Return the metadata of this process, under TAU's keys."""
     # Not platform.uname: it runs a program to find the processor, which would be the traced one's child.

@@ -6,18 +6,23 @@ import atexit
 import os
 import sys
 
-from chimbuko.instrument.tracer import children
-from chimbuko.instrument.tracer.eventrecorder import Recorder
+from chimbuko.instrument.hooks.choice import hook_of
+from chimbuko.instrument.tracer import children, poolworkers
+from chimbuko.instrument.tracer.eventrecorder import LONGEST_END_S, Recorder
 from chimbuko.instrument.tracer.family import FAMILY_VARIABLE, Family, leave
-from chimbuko.instrument.tracer.hooks import hook_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from chimbuko.instrument.tracer.monitoring import MonitoringHook
-    from chimbuko.instrument.tracer.profiling import ProfilingHook
+    from typing import Any
+
+    from chimbuko.instrument.hooks.monitoring import MonitoringHook
+    from chimbuko.instrument.hooks.profiling import ProfilingHook
 
 active: Recorder | None = None
 """Recording of this process; None while nothing is recorded."""
+
+_ending: Recorder | None = None
+"""Recording that is being ended, or has ended."""
 
 _functions: ProfilingHook | MonitoringHook | None = None
 _forked_for: tuple[Family, int] | None = None
@@ -56,14 +61,15 @@ def start(program: str | None = None, rank: int | None = None) -> None:
 
     from chimbuko.capture.trace.tausettings import WriterSettings
     from chimbuko.core.errors import ChimbukoError
-    from chimbuko.instrument.tracer.processmetadata import program_name
+    from chimbuko.instrument.tracer.processmetadata import program_name, script_folder
     from chimbuko.instrument.tracer.writerserverstart import start_writer_server
     from chimbuko.runtime.process.ranks import rank_from
 
     chosen_rank = rank_from(os.environ) if rank is None else rank
     try:
         settings = WriterSettings.from_environment(os.environ)
-        family = Family(start_writer_server(), program or program_name(sys.argv[0]), chosen_rank)
+        name = program or program_name(sys.argv[0])
+        family = Family(start_writer_server(), name, chosen_rank, script_folder(sys.argv[0]))
         recorder = Recorder(family, settings.select)
         recorder.join()
     except (ChimbukoError, OSError, RuntimeError, subprocess.SubprocessError) as error:
@@ -85,17 +91,26 @@ def start_as_member() -> None:
         active = Recorder(family, select=None, parent_pid=os.getppid())
         _trace_functions_of(active)
         children.watch(_started)
+        if poolworkers.is_worker():
+            poolworkers.end_by_signal(stop)
 
 
-def stop() -> None:
-    """End the recording and complete its stream; at the end of the program this happens by itself."""
-    global active, _functions
+def stop(longest_s: float = LONGEST_END_S) -> None:
+    """End the recording and complete its stream; at the end of the program this happens by itself.
+
+    Parameters
+    ----------
+    longest_s
+        Longest wait for the end of the stream, which is completed also without a wait.
+    """
+    global active, _ending, _functions
     if _functions is not None:
         _functions.remove()
-    recorder, active, _functions = active, None, None
-    if recorder is not None:
+    # A signal that ends the process may come while this waits, and then waits for the same.
+    _ending, active, _functions = active or _ending, None, None
+    if _ending is not None:
         leave(os.environ)
-        recorder.stop()
+        _ending.stop(longest_s)
 
 
 def trace_functions(include: tuple[str, ...], with_builtins: bool) -> None:
@@ -113,6 +128,7 @@ def _trace_functions_of(recorder: Recorder) -> None:
     if family.include is not None:
         _functions = hook_of(recorder, family.include, family.with_builtins)
         recorder.when_lost = _functions.end
+        recorder.before_handover = _functions.look
         _functions.install(recorder.is_forked)
 
 
@@ -123,18 +139,21 @@ def start_from_environment() -> None:
 
 
 def _started() -> children.StartedPrograms | None:
+    poolworkers.watch_terminations()
     return active.children if active is not None else None
 
 
 def _note_fork() -> None:
     if active is not None:
         active.children.forks += 1
+        poolworkers.watch_terminations()
 
 
 def _continue_in_child() -> None:
     """Begin a recording of its own in a forked child, if its parent has one."""
-    global active, _functions
+    global active, _ending, _functions
     parent, active, functions, _functions = active, None, _functions, None
+    _ending = None
     try:
         if functions is not None:
             functions.remove()
@@ -160,7 +179,12 @@ def _end_with_multiprocessing(recorder: Recorder) -> None:
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
         # multiprocessing forgets its finalizers after a fork, and then calls this.
-        util.register_after_fork(recorder, lambda _: util.Finalize(None, stop, exitpriority=-1000))
+        util.register_after_fork(recorder, lambda _: _end_worker(util))
+
+
+def _end_worker(util: Any) -> None:
+    util.Finalize(None, stop, exitpriority=-1000)
+    poolworkers.end_by_signal(stop)
 
 
 atexit.register(stop)

@@ -9,6 +9,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Int64Array, UInt64Array
 from chimbuko.core.traceschema import NO_DETAILS, ROOT_TIMER_NAME, StreamNames
+from chimbuko.instrument.hooks.codes import FOUND
 from chimbuko.instrument.tracer.chunks import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
@@ -23,7 +24,10 @@ from chimbuko.instrument.tracer.chunks import (
     TIME_COUNTER_NAME,
     Handover,
     Header,
+    ThreadRows,
 )
+from chimbuko.instrument.tracer.foundcalls import open_timers, settled
+from chimbuko.instrument.tracer.laneswitches import LaneSwitches
 
 
 class Step(NamedTuple):
@@ -53,10 +57,39 @@ class _Thread:
         self.messages = np.empty((0, _MESSAGE_COLUMNS), np.int64)
         self.counters = np.empty((0, COUNTER_COLUMNS), np.int64)
         self.operations = np.empty((0, OPERATION_COLUMNS), np.int64)
+        self.open: list[int] = []
+        """Timers that are open after the last event that was cut, the outermost first."""
+        self.last_ns = 0
+        self.unentered: _Unentered | None = None
 
     @property
     def arrays(self) -> tuple[Int64Array, ...]:
         return self.events, self.messages, self.counters, self.operations
+
+
+class _Unentered:
+    """Calls that are open in a thread and whose ENTRY is not in its rows.
+
+    Parameters
+    ----------
+    depth
+        Number of calls that are open, and were entered in the rows.
+    lowest
+        Depth below which no call was entered in the rows.
+    """
+
+    def __init__(self, depth: int, lowest: int) -> None:
+        self._depth = depth
+        self._lowest = lowest
+
+    def removed(self, events: Int64Array) -> Int64Array:
+        """Return events without the EXITs of such calls."""
+        is_exit = (events[:, 0] & 1).astype(bool)
+        depth = self._depth + np.cumsum(np.where(is_exit, -1, 1))
+        # Such an EXIT makes the depth fall below that of the root's call, and lower each time.
+        lowest = np.minimum.accumulate(np.append(self._lowest, depth))
+        self._depth, self._lowest = int(depth[-1]), int(lowest[-1])
+        return events[~(is_exit & (depth < lowest[:-1]))]
 
 
 class StepBuilder:
@@ -73,10 +106,10 @@ class StepBuilder:
         self._offset_ns = header.clock_offset_ns
         self._complete_until_ns = 0
         self._threads: dict[int, _Thread] = {MAIN_THREAD: _Thread()}
-        self._open_on_main: list[int] = []
-        self._is_forked = header.is_forked
-        self._depth_on_main = 0
-        self._lowest_on_main = 1
+        self._switches = LaneSwitches()
+        if header.is_forked:
+            # Its parent began the calls in which a forked process begins.
+            self._threads[MAIN_THREAD].unentered = _Unentered(depth=0, lowest=1)
 
     def add(self, handover: Handover) -> None:
         """Add the rows and names of a handover."""
@@ -86,25 +119,27 @@ class StepBuilder:
             (self._rank, thread, key): value for (thread, key), value in handover.metadata.items()
         }
         self._complete_until_ns = handover.complete_until_ns
-        for rows in handover.threads:
+        for rows in self._switches.divided(handover.threads):
             thread = self._threads.setdefault(rows.thread, _Thread())
-            events = rows.events
-            if self._is_forked and rows.thread == MAIN_THREAD and events:
-                events = self._without_inherited(events).tobytes()
+            events = self._settled(thread, rows) if rows.events else b""
             thread.events = _in_order(_joined(thread.events, events), len(thread.events))
             thread.messages = _joined(thread.messages, _with_details(rows.comms, rows.details))
             thread.counters = _joined(thread.counters, rows.counters)
             thread.operations = _joined(thread.operations, rows.operations)
 
-    def _without_inherited(self, events: bytes) -> Int64Array:
-        """Return events without the EXITs of calls in which a forked process began: its parent began them."""
-        rows = np.frombuffer(events, np.int64).reshape(-1, EVENT_COLUMNS)
-        is_exit = (rows[:, 0] & 1).astype(bool)
-        depth = self._depth_on_main + np.cumsum(np.where(is_exit, -1, 1))
-        # Such an EXIT makes the depth fall below that of the root's call, and lower each time.
-        lowest = np.minimum.accumulate(np.append(self._lowest_on_main, depth))
-        self._depth_on_main, self._lowest_on_main = int(depth[-1]), int(lowest[-1])
-        return rows[~(is_exit & (depth < lowest[:-1]))]
+    def _settled(self, thread: _Thread, rows: ThreadRows) -> bytes:
+        """Return events of a thread without EXITs of calls whose ENTRY is not in its rows."""
+        events = np.frombuffer(rows.events, np.int64).reshape(-1, EVENT_COLUMNS)
+        if (events[:, 0] <= FOUND).any():
+            base = int(rows.thread == MAIN_THREAD)
+            before = open_timers(thread.open, thread.events[:, 0])
+            last_ns = int(thread.events[-1, 1]) if len(thread.events) else thread.last_ns
+            events = settled(events, before, last_ns, base)
+            if thread.unentered is None:
+                thread.unentered = _Unentered(len(before), base)
+        if thread.unentered is not None:
+            events = thread.unentered.removed(events)
+        return events.tobytes()
 
     @property
     def size_bytes(self) -> int:
@@ -131,7 +166,7 @@ class StepBuilder:
         """
         if end_ns is not None:
             main = self._threads[MAIN_THREAD]
-            still_open = open_timers(self._open_on_main, main.events[:, 0])
+            still_open = open_timers(main.open, main.events[:, 0])
             exits = np.array([(timer << 1 | EXIT, end_ns) for timer in reversed(still_open)], np.int64)
             main.events = np.concatenate((main.events, exits.reshape(-1, EVENT_COLUMNS)))
         return self._cut_until(np.iinfo(np.int64).max)
@@ -143,7 +178,7 @@ class StepBuilder:
         they took.
         """
         main = self._threads[MAIN_THREAD]
-        if open_timers(self._open_on_main, main.events[:, 0]):
+        if open_timers(main.open, main.events[:, 0]):
             end_ns = max(self._complete_until_ns, int(main.events[-1:, -1].max(initial=0)))
             exit_of_root = np.array([(ROOT_TIMER << 1 | EXIT, end_ns)], np.int64)
             main.events = np.concatenate((main.events, exit_of_root))
@@ -167,8 +202,8 @@ class StepBuilder:
         events, messages, counters, operations = [], [], [], []
         for number, thread in sorted(self._threads.items()):
             taken, thread.events = _split(thread.events, until_ns)
-            if number == MAIN_THREAD:
-                self._open_on_main = open_timers(self._open_on_main, taken[:, 0])
+            thread.open = open_timers(thread.open, taken[:, 0])
+            thread.last_ns = int(taken[-1, 1]) if len(taken) else thread.last_ns
             events.append(self._rows(number, taken[:, 0] & 1, taken[:, 0] >> 1, taken[:, 1]))
             taken, thread.messages = _split(thread.messages, until_ns)
             messages.append(self._rows(number, *taken.T))
@@ -196,18 +231,6 @@ class StepBuilder:
             rows[:, at] = column
         rows[:, -1] = (time_ns + self._offset_ns) // 1000
         return rows.view(np.uint64)
-
-
-def open_timers(before: list[int], codes: Int64Array) -> list[int]:
-    """Return the open timers, the outermost first, after the events ``codes``; ``before`` were open."""
-    if not len(codes):
-        return before
-    exits = (codes & 1).astype(bool)
-    depth = len(before) + np.cumsum(np.where(exits, -1, 1))
-    # A call is still open if the depth never falls below that after its entry again.
-    lowest_after = np.minimum.accumulate(depth[::-1])[::-1]
-    entered = codes[~exits & (lowest_after >= depth)] >> 1
-    return before[: max(0, int(lowest_after[0]))] + [int(timer) for timer in entered]
 
 
 def _joined(rows: Int64Array, more: bytes) -> Int64Array:

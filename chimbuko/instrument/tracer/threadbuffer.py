@@ -6,9 +6,11 @@ Python's own lock: a signal's handler, or an exception that it raises, comes bef
 
 from __future__ import annotations
 
+import _thread
 import struct
 from array import array
 
+from chimbuko.instrument.hooks.lanepool import LanePool
 from chimbuko.instrument.tracer.chunks import ThreadRows
 
 TYPE_CHECKING = False
@@ -25,11 +27,17 @@ class ThreadBuffer:
         Number of the thread.
     owner
         Function that returns None once the thread has ended.
+    new_lane
+        Function that returns the number of a further stack of the thread.
     """
 
-    def __init__(self, number: int, owner: Callable[[], object]) -> None:
+    def __init__(self, number: int, owner: Callable[[], object], new_lane: Callable[[], int]) -> None:
         self.number = number
         self.owner = owner
+        self.ident = _thread.get_ident()
+        self.name = "MainThread"
+        """Name that the program has given to the thread; that of the main thread says nothing."""
+        self.lanes = LanePool(number, new_lane)
         self.events: list[int] = []
         """Code and time of each event, in a list: adding a row takes a fifth of the time of an array."""
         self.comms = array("q")

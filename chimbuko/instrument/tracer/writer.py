@@ -13,14 +13,11 @@ a little, with empty steps that let a reader in.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
-import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -39,6 +36,7 @@ from chimbuko.core.traceschema import (
 )
 from chimbuko.instrument.tracer.chunks import COMPLETE, Handover, Header
 from chimbuko.instrument.tracer.members import Members, Started, State
+from chimbuko.instrument.tracer.rejoining import MemberLine
 from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, Step, StepBuilder
 from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS
 from chimbuko.runtime.process.ranks import size_from
@@ -63,13 +61,13 @@ NO_EVENTS, NO_COMMS, NO_COUNTERS = (
 )
 
 
-def serve_member(peer: socket.socket, pid: int, header: Header, members: Members, number: int) -> None:
+def serve_member(line: MemberLine, pid: int, header: Header, members: Members, number: int) -> None:
     """Write the stream of one member of a family, and report to it how that ended.
 
     Parameters
     ----------
-    peer
-        Connection of the member, after the header.
+    line
+        Line to the member, after the header.
     pid
         Process id of the member.
     members, number
@@ -77,8 +75,7 @@ def serve_member(peer: socket.socket, pid: int, header: Header, members: Members
     """
     os.setsid()
     try:
-        with peer.makefile("rb") as source:
-            Writing(header, pid, members, number).write_stream(_handovers(source))
+        Writing(header, pid, members, number).write_stream(line.handovers(STUCK_AFTER_S))
         last_word = COMPLETE
         if not number and members.refused:
             last_word += f"\n{members.refused} {_REFUSED}"
@@ -89,7 +86,7 @@ def serve_member(peer: socket.socket, pid: int, header: Header, members: Members
     members.set_state(number, State.ENDED)
     # The program may have been killed, or may not wait for this.
     with suppress(OSError):
-        peer.sendall(last_word.encode())
+        line.peer.sendall(last_word.encode())
 
 
 class Writing:
@@ -251,15 +248,3 @@ def ignore_signals() -> None:
     """Ignore signals that a scheduler sends to all processes of a job: a writer ends when its input does."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-
-
-def _handovers(source: BinaryIO) -> Iterator[Handover]:
-    """Yield the handovers until the program has ended; it may die in the middle of one."""
-    while True:
-        signal.alarm(0)
-        try:
-            handover: Handover = pickle.load(source)
-        except (EOFError, OSError, pickle.UnpicklingError):
-            signal.alarm(STUCK_AFTER_S)
-            return
-        yield handover

@@ -18,6 +18,7 @@ from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.instrument.tracer.chunks import Header
 from chimbuko.instrument.tracer.connection import LENGTH, peer_of
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
+from chimbuko.instrument.tracer.rejoining import MemberLine
 from chimbuko.instrument.tracer.writer import ignore_signals, serve_member
 from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS, remove_socket
 from chimbuko.runtime.process.lifetime import Sacrifice, oom_score, set_oom_score
@@ -95,9 +96,10 @@ class WriterServer:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            line = MemberLine(peer, pid, self._listener.getsockname())
             self._listener.close()
             peer.settimeout(None)
-            serve_member(peer, pid, header, self._members, number)
+            serve_member(line, pid, header, self._members, number)
         finally:
             os._exit(0)
 

@@ -13,7 +13,7 @@ def numbers(taken: bytes) -> list[int]:
 
 
 def test_taking_empties_the_buffer() -> None:
-    buffer = ThreadBuffer(4, threading.main_thread)
+    buffer = ThreadBuffer(4, threading.main_thread, int)
     buffer.events.extend((2, 100, 3, 200))
     buffer.comms.extend((2, 0, 1, 8, 150))
     rows = buffer.take()
@@ -24,7 +24,7 @@ def test_taking_empties_the_buffer() -> None:
 
 
 def test_events_that_are_packed_meanwhile_are_taken_in_their_order() -> None:
-    buffer = ThreadBuffer(0, threading.main_thread)
+    buffer = ThreadBuffer(0, threading.main_thread, int)
     buffer.events.extend((2, 100))
     buffer.pack()
     buffer.pack()
@@ -34,7 +34,7 @@ def test_events_that_are_packed_meanwhile_are_taken_in_their_order() -> None:
 
 
 def test_nothing_is_lost_while_a_thread_appends() -> None:
-    buffer = ThreadBuffer(0, threading.main_thread)
+    buffer = ThreadBuffer(0, threading.main_thread, int)
     last = 200_000
 
     def append() -> None:

@@ -85,7 +85,7 @@ def test_messages_counters_and_metadata_are_recorded(tmp_path: Path) -> None:
         def work():
             with tracer.region("work"): tracer.metadata("Role", "worker")
             tracer.metadata("Own", str(threading.get_native_id()))
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=work, name="solver-7")
         thread.start()
         thread.join()
         """,
@@ -99,6 +99,7 @@ def test_messages_counters_and_metadata_are_recorded(tmp_path: Path) -> None:
         assert exchange.entry_us <= time_us <= exchange.exit_us
     assert trace.names.metadata[0, 0, "Problem"] == "heat: ü"
     assert trace.names.metadata[0, 1, "Role"] == "worker"
+    assert trace.names.metadata[0, 1, "Thread Name"] == "solver-7"
     # By this number samples of the node know the thread.
     assert trace.names.metadata[0, 1, "tid"] == trace.names.metadata[0, 1, "Own"]
 

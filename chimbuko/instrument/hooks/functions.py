@@ -6,27 +6,40 @@ import os
 import weakref
 
 import chimbuko
+from chimbuko.instrument.hooks.greenlets import watch_greenlets
+from chimbuko.instrument.hooks.turns import mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # Each Python that a traced program starts loads this module.
+    from collections.abc import Callable
     from types import CodeType, FrameType
     from typing import Any, Protocol
+
+    from chimbuko.instrument.hooks.lanepool import LanePool
+    from chimbuko.instrument.hooks.sourcefiles import SourceFiles
 
     class Buffer(Protocol):
         """Rows that a thread has recorded."""
 
+        number: int
+        owner: Callable[[], object]
         events: list[int]
+        lanes: LanePool
 
     class Recorder(Protocol):
         """Recorder of calls."""
 
         is_recording: bool
+        files: SourceFiles
         of_thread: Any
         """Values of the calling thread: once it has a buffer, ``extend`` adds events to that."""
 
         def buffer(self) -> Buffer:
             """Return the buffer of the calling thread."""
+
+        def describe_process(self, key: str, value: str) -> None:
+            """Record metadata of the process."""
 
         def timer_code(self, name: str) -> int:
             """Return the code of the ENTRY of ``name`` (that of its EXIT is one higher), or ``SKIPPED``."""
@@ -44,11 +57,6 @@ _INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
 
 never_recorded: dict[int, weakref.ref[CodeType]] = {}
 """Code objects, by id, that stay out of the trace or record themselves."""
-
-
-def function_name(code: CodeType) -> str:
-    """Return the name of a function in TAU's format: ``name [{file.py}{line}]``."""
-    return f"{code.co_qualname} [{{{os.path.basename(code.co_filename)}}}{{{code.co_firstlineno}}}]"
 
 
 def exclude(code: CodeType | None) -> None:
@@ -90,23 +98,36 @@ class Functions:
     def __init__(self, recorder: Recorder, include: tuple[str, ...]) -> None:
         self.codes: dict[int, int] = {}
         """Codes of the ENTRY of functions, or ``SKIPPED``, by the ids of their code objects."""
+        self.followed: dict[int, int] = {}
+        """Marks of those whose turns are followed (see ``turns``); these are not among the codes."""
         self._recorder = recorder
         self._include = include
         self._known: dict[int, weakref.ref[CodeType]] = {}
 
     def decide(self, frame: FrameType) -> int:
         """Return the code of the function of a frame, which is called for the first time."""
+        # A program that has just imported greenlet has called a new function.
+        watch_greenlets(self._recorder)
         function = frame.f_code
         wanted = self._is_wanted(function, frame.f_globals.get("__name__", ""))
-        code = self._recorder.timer_code(function_name(function)) if wanted else SKIPPED
+        code = SKIPPED
+        if wanted:
+            code = self._recorder.timer_code(self._recorder.files.function_name(function, frame.f_globals))
+        code = mark(code, function)
         key = id(function)
         # Programs make functions at run time: their ids are reused, and there may be any number of them.
         self._known[key] = weakref.ref(function, lambda _: self._forget(key))
-        self.codes[key] = code
+        (self.codes if code >= SKIPPED else self.followed)[key] = code
         return code
+
+    def mark_of(self, function: CodeType) -> int | None:
+        """Return the code of a function, or the mark of one that is followed; None for one that is new."""
+        key = id(function)
+        return self.codes[key] if key in self.codes else self.followed.get(key)
 
     def _forget(self, key: int) -> None:
         self.codes.pop(key, None)
+        self.followed.pop(key, None)
         self._known.pop(key, None)
 
     def _is_wanted(self, function: CodeType, module: str) -> bool:

@@ -6,17 +6,20 @@ import sys
 import threading
 import time
 
-from chimbuko.instrument.tracer.functions import SKIPPED, Functions, exclude_open
+from chimbuko.instrument.hooks.codes import NOT_RECORDED
+from chimbuko.instrument.hooks.functions import SKIPPED, Functions, exclude_open
+from chimbuko.instrument.hooks.hookkeeper import Gaps, HookKeeper
+from chimbuko.instrument.hooks.threadhook import ThreadHook
+from chimbuko.instrument.hooks.threadstate import ThreadState, is_known
+from chimbuko.instrument.hooks.turns import code_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
-    from chimbuko.instrument.tracer.functions import Recorder
-
-    Hook = Callable[[FrameType, str, Any], None]
+    from chimbuko.instrument.hooks.functions import Recorder
+    from chimbuko.instrument.hooks.threadhook import Hook
 
 
 class ProfilingHook:
@@ -36,6 +39,8 @@ class ProfilingHook:
         self._recorder = recorder
         self._functions = Functions(recorder, include)
         self._with_builtins = with_builtins
+        self._gaps = Gaps(time.perf_counter_ns())
+        self._keeper: HookKeeper | None = None
 
     def install(self, is_forked: bool = False) -> None:
         """Record calls from now on, in this thread and in those that start later."""
@@ -43,7 +48,20 @@ class ProfilingHook:
         if not is_forked:
             exclude_open(sys._getframe())
         threading.setprofile(self._begin_thread)
-        sys.setprofile(self._hook())
+        hook = self._hook()
+        sys.setprofile(hook.record)
+        if is_known():
+            self._keeper = HookKeeper(self._gaps, ThreadState(object).function())
+            self._keeper.add(hook, self._recorder.buffer())
+
+    def look(self) -> None:
+        """Put back the hooks that are gone, and describe how long they were; our own thread calls this."""
+        if self._keeper is not None and self._recorder.is_recording:
+            self._keeper.look()
+        if threading.getprofile() is None and self._recorder.is_recording:
+            threading.setprofile(self._begin_thread)
+        if text := self._gaps.text(time.perf_counter_ns()):
+            self._recorder.describe_process(NOT_RECORDED, text)
 
     def remove(self) -> None:
         """End the recording in this thread at once, and in each other thread at its next call."""
@@ -55,47 +73,33 @@ class ProfilingHook:
         threading.setprofile(None)
         # Each thread finds its function unknown, asks about it, and is made to stop.
         self._functions.codes.clear()
+        self._functions.followed.clear()
 
     def _begin_thread(self, frame: FrameType, event: str, argument: Any) -> None:
-        sys.setprofile(self._hook())
+        hook = self._hook()
+        is_first = True
+        if self._keeper is not None:
+            is_first = self._keeper.add(hook, self._recorder.buffer())
+        # gevent sets the hook anew for each task of a thread, in the middle of calls.
+        hook.start(frame, event, argument, is_first)
 
-    def _hook(self) -> Hook:
-        """Return the hook of the calling thread. Its values are bound before, as it runs twice per call."""
-        extend = self._recorder.buffer().events.extend
-        clock = time.perf_counter_ns
-        codes = self._functions.codes
-        decide = self._decide
+    def _hook(self) -> ThreadHook:
+        """Return the hook of the calling thread."""
+        hook = ThreadHook(self._recorder, self._functions, self._decide, self._gaps.note)
+        if self._with_builtins:
+            hook.record = self._with_c_calls(hook)
+        return hook
 
-        def record(frame: FrameType, event: str, argument: Any) -> None:
-            if event == "call":
-                try:
-                    code = codes[id(frame.f_code)]
-                except KeyError:
-                    code = decide(frame)
-                if code >= 0:
-                    extend((code, clock()))
-            elif event == "return":
-                now = clock()
-                try:
-                    code = codes[id(frame.f_code)]
-                except KeyError:
-                    code = decide(frame)
-                if code >= 0:
-                    extend((code + 1, now))
-
-        return self._with_c_calls(record) if self._with_builtins else record
-
-    def _with_c_calls(self, record: Hook) -> Hook:
-        events = self._recorder.buffer().events
-        codes, decide, timer_code = self._functions.codes, self._decide, self._recorder.timer_code
+    def _with_c_calls(self, hook: ThreadHook) -> Hook:
+        record, events = hook.record, hook.events
+        mark_of, timer_code = hook.mark_of, self._recorder.timer_code
 
         def record_all(frame: FrameType, event: str, argument: Any) -> None:
             if not event.startswith("c_"):
                 record(frame, event, argument)
                 return
             now = time.perf_counter_ns()
-            key = id(frame.f_code)
-            caller = codes[key] if key in codes else decide(frame)
+            caller = code_of(mark_of(frame))
             code = timer_code(argument.__qualname__)
             if caller >= 0 and code >= 0:
                 events.extend((code + (event != "c_call"), now))

@@ -9,15 +9,16 @@ from __future__ import annotations
 import sys
 import time
 
-from chimbuko.instrument.tracer.functions import SKIPPED, Functions, exclude_open
+from chimbuko.instrument.hooks.functions import SKIPPED, Functions, exclude_open
+from chimbuko.instrument.hooks.turns import Turns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
+    from types import CodeType, FrameType
     from typing import Any
 
-    from chimbuko.instrument.tracer.functions import Recorder
+    from chimbuko.instrument.hooks.functions import Recorder
 
 _monitoring: Any = getattr(sys, "monitoring", None)
 _TOOL = "chimbuko"
@@ -62,6 +63,9 @@ class MonitoringHook:
             _monitoring.register_callback(self._number, event, callback)
         _monitoring.set_events(self._number, sum(callbacks))
 
+    def look(self) -> None:
+        """Do nothing: neither errors nor other profilers take callbacks out."""
+
     def remove(self) -> None:
         """End the recording in all threads."""
         number, self._number = self._number, None
@@ -77,15 +81,32 @@ class MonitoringHook:
 
     def _callbacks(self) -> dict[int, Callable[..., Any]]:
         """Return the callbacks by event. Their values are bound beforehand, as two of them run per call."""
-        of_thread, buffer = self._recorder.of_thread, self._recorder.buffer
-        codes, decide = self._functions.codes, self._decide
-        clock, disable = time.perf_counter_ns, _monitoring.DISABLE
+        events, disable = _monitoring.events, _monitoring.DISABLE
+        # For exceptions no callback may return DISABLE, by which the others say what is not recorded. All are
+        # one call deep: at the limit of recursion a call has neither ENTRY nor EXIT.
+        begin = self._beginning(disable)
+        return {
+            events.PY_START: begin,
+            events.PY_RESUME: begin,
+            events.PY_THROW: self._beginning(None),
+            events.PY_RETURN: self._ending(disable, has_paused=False),
+            events.PY_YIELD: self._ending(disable, has_paused=True),
+            events.PY_UNWIND: self._ending(None, has_paused=False),
+        }
 
-        def begin(function: CodeType, offset: int) -> Any:
+    def _beginning(self, disable: object) -> Callable[..., Any]:
+        of_thread, buffer = self._recorder.of_thread, self._recorder.buffer
+        codes, look_up = self._functions.codes, self._look_up
+        clock = time.perf_counter_ns
+
+        def begin(function: CodeType, offset: int, error: object = None) -> Any:
             try:
                 code = codes[id(function)]
             except KeyError:
-                code = decide(function)
+                code = look_up(function)
+                if code < SKIPPED:
+                    self._turns().begin(_frame_of(function))
+                    return None
             if code < 0:
                 return disable
             try:
@@ -94,12 +115,22 @@ class MonitoringHook:
                 extend = buffer().events.extend
             extend((code, clock()))
 
+        return begin
+
+    def _ending(self, disable: object, has_paused: bool) -> Callable[[CodeType, int, object], Any]:
+        of_thread, buffer = self._recorder.of_thread, self._recorder.buffer
+        codes, look_up = self._functions.codes, self._look_up
+        clock = time.perf_counter_ns
+
         def end(function: CodeType, offset: int, value: object) -> Any:
             now = clock()
             try:
                 code = codes[id(function)]
             except KeyError:
-                code = decide(function)
+                code = look_up(function)
+                if code < SKIPPED:
+                    self._turns().end(_frame_of(function), has_paused, value, now)
+                    return None
             if code < 0:
                 return disable
             try:
@@ -108,28 +139,32 @@ class MonitoringHook:
                 extend = buffer().events.extend
             extend((code + 1, now))
 
-        # For exceptions no callback may return DISABLE, by which the others say what is not recorded.
-        def begin_by_error(function: CodeType, offset: int, error: BaseException) -> None:
-            begin(function, offset)
+        return end
 
-        def end_by_error(function: CodeType, offset: int, error: BaseException) -> None:
-            end(function, offset, error)
+    def _turns(self) -> Turns:
+        """Return the turns of coroutines in the calling thread."""
+        of_thread = self._recorder.of_thread
+        try:
+            turns: Turns = of_thread.turns
+        except AttributeError:
+            turns = of_thread.turns = Turns(self._recorder, self._mark_of)
+        return turns
 
-        events = _monitoring.events
-        return {
-            events.PY_START: begin,
-            events.PY_RESUME: begin,
-            events.PY_THROW: begin_by_error,
-            events.PY_RETURN: end,
-            events.PY_YIELD: end,
-            events.PY_UNWIND: end_by_error,
-        }
+    def _mark_of(self, frame: FrameType) -> int:
+        mark = self._functions.mark_of(frame.f_code)
+        return self._functions.decide(frame) if mark is None else mark
 
-    def _decide(self, function: CodeType) -> int:
-        """Return the code of a function that is called for the first time."""
-        if not self._recorder.is_recording:
-            return SKIPPED
-        frame = sys._getframe()
-        while frame.f_code is not function and frame.f_back is not None:
-            frame = frame.f_back
-        return self._functions.decide(frame)
+    def _look_up(self, function: CodeType) -> int:
+        """Return the mark of a function that is called for the first time, or is followed."""
+        mark = self._functions.mark_of(function)
+        if mark is not None:
+            return mark
+        return self._functions.decide(_frame_of(function)) if self._recorder.is_recording else SKIPPED
+
+
+def _frame_of(function: CodeType) -> FrameType:
+    """Return the frame of a function that has begun, goes on or ends, from which a callback is called."""
+    frame = sys._getframe()
+    while frame.f_code is not function and frame.f_back is not None:
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,203 @@
+"""Turns of coroutines, and of generators in Python 3.11, from a resumption to the next pause.
+
+A coroutine is one call over all its turns, in the lane of the coroutine that awaits all others: a task of
+asyncio, Trio or any other loop. While none of a task's coroutines runs, the one that is recorded is in a call
+that says what it awaits. Generators have a call for each turn.
+
+When an error is thrown into a coroutine that awaits others, hooks are told only about the innermost. The
+others run on after it without a call, or pause with it without a return: their frames tell that they did.
+"""
+
+from __future__ import annotations
+
+import opcode
+import sys
+from time import perf_counter_ns
+
+from chimbuko.instrument.hooks.awaits import AwaitNames
+from chimbuko.instrument.hooks.codes import SWITCHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+
+    from chimbuko.instrument.hooks.functions import Recorder
+
+GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
+"""Flags of the code of such functions (``inspect.CO_GENERATOR`` and so on)."""
+_PAUSES = GENERATOR | COROUTINE | ITERABLE_COROUTINE | ASYNC_GENERATOR
+_AWAITS = COROUTINE | ITERABLE_COROUTINE | ASYNC_GENERATOR
+_IS_AWAITED = COROUTINE | ITERABLE_COROUTINE
+
+_UNRECORDED = -2
+"""Mark of a coroutine that is not recorded, but may await one that is, or be awaited by it."""
+_SEND, _YIELD_VALUE = opcode.opmap["SEND"], opcode.opmap["YIELD_VALUE"]
+"""Operations: a frame passes on what it is sent, and a frame pauses."""
+_ALL_TOLD = sys.version_info >= (3, 12)
+"""Whether Python tells all turns of generators."""
+
+_ITEM = "async_generator_wrapped_value"
+"""Name of the type in which an asynchronous generator gives an item; what it awaits has another one."""
+
+
+def mark(code: int, function: CodeType) -> int:
+    """Return what stands for the code of a function: below -1 for one whose turns must be followed.
+
+    Following costs 1 us per turn, so a generator that passes nothing on, of which the hook is told all, is
+    like a plain function; so is one that is not recorded, as few of them have errors thrown into them.
+    """
+    flags = function.co_flags
+    if flags & _AWAITS or (
+        code >= 0 and flags & GENERATOR and not _ALL_TOLD and _SEND in function.co_code[::2]
+    ):
+        return _UNRECORDED - 1 - code if code >= 0 else _UNRECORDED
+    return code
+
+
+def code_of(mark: int) -> int:
+    """Return the code that a mark stands for; negative if the function is not recorded."""
+    return mark if mark >= 0 else _UNRECORDED - 1 - mark
+
+
+class Turns:
+    """Turns in the thread that makes this.
+
+    Parameters
+    ----------
+    recorder
+        Recorder of the events.
+    mark_of
+        Function that returns the mark of the function of a frame.
+    """
+
+    def __init__(self, recorder: Recorder, mark_of: Callable[[FrameType], int]) -> None:
+        buffer = recorder.buffer()
+        self._extend = buffer.events.extend
+        self._pool = buffer.lanes
+        self._mark_of = mark_of
+        self._running: dict[int, int] = {}
+        """Places in their code at which frames began their turns, by the ids of those that run."""
+        self._unseen: set[int] = set()
+        """Frames whose turn began by an error in another one."""
+        self._begun: set[int] = set()
+        """Coroutines that have begun and not ended."""
+        self._lanes: dict[int, int] = {}
+        """Lanes of tasks, by the outermost frame of each."""
+        self._tasks: list[tuple[int, int]] = []
+        """Outermost frame and lane of the tasks that run, each in a loop that the one before it runs."""
+        self._awaits: dict[int, int] = {}
+        """Codes of the calls in which the tasks wait, by lane."""
+        self._names = AwaitNames(recorder)
+
+    def begin(self, frame: FrameType) -> None:
+        """Record that a frame goes on, and before it those that await it and of which no hook is told."""
+        key = id(frame)
+        if key in self._running:
+            # An error has reached it from one that it awaits.
+            self._running[key] = frame.f_lasti
+            return
+        outer = frame.f_back
+        unseen = []
+        while outer is not None and outer.f_code.co_flags & _PAUSES and id(outer) not in self._running:
+            unseen.append(outer)
+            outer = outer.f_back
+        is_task = outer is None or not outer.f_code.co_flags & _PAUSES
+        for one in reversed(unseen):
+            if self._enter(one, is_task):
+                self._unseen.add(id(one))
+                is_task = False
+        self._enter(frame, is_task)
+
+    def has_paused(self, frame: FrameType, value: object) -> bool:
+        """Whether a frame that returns a value to a profiling hook has paused, and not ended."""
+        # An error has no value, and where it was thrown the frame has not moved.
+        place = frame.f_lasti
+        has_moved = value is not None or place != self._running.get(id(frame))
+        return has_moved and frame.f_code.co_code[place] == _YIELD_VALUE
+
+    def end(self, frame: FrameType, has_paused: bool, value: object, now: int) -> None:
+        """Record that a frame has paused or ended, and with it those that pause unknown to the hook."""
+        if id(frame) not in self._running:
+            return
+        self._leave(frame, has_paused, value, now)
+        outer = frame.f_back
+        while has_paused and outer is not None and id(outer) in self._unseen:
+            self._leave(outer, has_paused, value, now)
+            outer = outer.f_back
+
+    def found(self, frames: list[FrameType], now: int) -> list[tuple[int, list[int]]]:
+        """Take over frames that are open after a time without a hook, the outermost first.
+
+        Return the codes of those that are recorded, by lane: the thread's, and that of the task that runs.
+        """
+        self._unseen.clear()
+        self._tasks.clear()
+        self._running.clear()
+        parts: list[tuple[int, list[int]]] = [(self._pool.current, [])]
+        for frame in frames:
+            mark = self._mark_of(frame)
+            if mark <= _UNRECORDED:
+                self._running[id(frame)] = frame.f_lasti
+                if frame.f_code.co_flags & _IS_AWAITED:
+                    self._begun.add(id(frame))
+                    if not self._tasks:
+                        self._enter_lane(id(frame), now)
+                        parts.append((self._tasks[-1][1], []))
+            code = code_of(mark)
+            if code >= 0:
+                parts[-1][1].append(code)
+        return parts
+
+    def _enter(self, frame: FrameType, is_task: bool) -> bool:
+        mark = self._mark_of(frame)
+        if mark > _UNRECORDED:
+            return False
+        key, now = id(frame), perf_counter_ns()
+        self._running[key] = frame.f_lasti
+        code = code_of(mark)
+        if frame.f_code.co_flags & _IS_AWAITED:
+            if is_task:
+                self._extend(self._enter_lane(key, now))
+            if key in self._begun:
+                return True
+            self._begun.add(key)
+        if code >= 0:
+            self._extend((code, now))
+        return True
+
+    def _leave(self, frame: FrameType, has_paused: bool, value: object, now: int) -> None:
+        key = id(frame)
+        del self._running[key]
+        self._unseen.discard(key)
+        code = code_of(self._mark_of(frame))
+        flags = frame.f_code.co_flags
+        is_call = bool(flags & _IS_AWAITED)
+        if has_paused:
+            if flags & _AWAITS and self._tasks and type(value).__name__ != _ITEM:
+                self._names.note(frame.f_code, code >= 0, value)
+        elif is_call:
+            self._begun.discard(key)
+        if code >= 0 and not (is_call and has_paused):
+            self._extend((code + 1, now))
+        if self._tasks and self._tasks[-1][0] == key:
+            self._leave_lane(has_paused, now)
+
+    def _enter_lane(self, key: int, now: int) -> tuple[int, ...]:
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = self._pool.take()
+        self._tasks.append((key, lane))
+        code = self._awaits.pop(lane, None)
+        return (SWITCHED - lane, now) if code is None else (SWITCHED - lane, now, code + 1, now)
+
+    def _leave_lane(self, has_paused: bool, now: int) -> None:
+        key, lane = self._tasks.pop()
+        code = self._names.taken()
+        if not has_paused:
+            del self._lanes[key]
+            self._pool.free.append(lane)
+        elif code >= 0:
+            self._awaits[lane] = code
+            self._extend((code, now))
+        self._extend((SWITCHED - (self._tasks[-1][1] if self._tasks else self._pool.current), now))
