@@ -79,6 +79,7 @@ class Streams:
         if self._origin_ns is None and len(events):
             # A stream has no time before 1 µs.
             self._origin_ns = min(0, int(events["time_ns"][0]) - NS_PER_US)
+        events = self._catalogue.united(events)
         owners = self._owners()[events["track"]]
         for process in np.unique(owners).tolist():
             if process not in self._processes:
