@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from chimbuko.capture.formats.eras import PIECE_BITS, Eras, clocks_apart, left_out
-from chimbuko.capture.formats.processes import Streams, assigned
+from chimbuko.capture.formats.processes import LATEST_NS, Streams, assigned
 from chimbuko.capture.formats.readers import frames
 from chimbuko.capture.formats.readers.dropped import WITHOUT_LOSS, Dropped
-from chimbuko.capture.formats.readers.events import NO_EVENTS, Catalogue
+from chimbuko.capture.formats.readers.events import Catalogue, Kind
 from chimbuko.capture.formats.readers.registry import events_of
 from chimbuko.capture.formats.rows import NS_PER_US
 from chimbuko.capture.formats.spill import Spill
@@ -28,7 +28,6 @@ from chimbuko.core.errors import TraceFormatError
 if TYPE_CHECKING:
     import pandas
 
-LATEST_NS: Final = 1 << 62
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -158,9 +157,13 @@ def _of_one_recording(
         times_ns, tracks = window["time_ns"], window["track"]
         is_far = (times_ns < begins[tracks]) | (times_ns > ends[tracks])
         if is_far.any():
-            for track, time_ns in window[is_far][["track", "time_ns"]].tolist():
-                outside[catalogue.tracks[track].process, time_ns >> PIECE_BITS] += 1
-            catalogue.losses[Dropped.FAR_TIME] += int(is_far.sum())
+            for track, time_ns, kind in window[is_far][["track", "time_ns", "kind"]].tolist():
+                process = catalogue.tracks[track].process
+                outside[process, time_ns >> PIECE_BITS] += 1
+                if kind in (Kind.CALL, Kind.BEGIN):
+                    catalogue.lose_calls(Dropped.FAR_TIME, process)
+                else:
+                    catalogue.losses[Dropped.FAR_TIME] += 1
             window = window[~is_far]
         if len(window):
             yield window
@@ -187,6 +190,6 @@ def _write(
         streams = Streams(catalogue, program, ranks.__getitem__, opened, stack)
         for window in windows:
             streams.write(window, int(window["time_ns"][-1]))
-        streams.write(NO_EVENTS, LATEST_NS)
+        streams.finish()
         result.rows = streams.rows
     result.streams.sort()

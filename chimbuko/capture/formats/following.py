@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from chimbuko.capture.formats.eras import GAP_NS, NS_PER_YEAR
-from chimbuko.capture.formats.processes import Streams, stated
+from chimbuko.capture.formats.processes import LATEST_NS, Streams, stated
 from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.capture.formats.readers.events import NO_EVENTS, Catalogue, Kind
 from chimbuko.capture.formats.readers.registry import Reader, format_of, reader_of
@@ -68,7 +68,6 @@ def without_end(data: bytes) -> bytes:
     return kept[:-1].rstrip(_SPACE) if kept.endswith(b"]") else kept
 
 
-LATEST_NS: Final = 1 << 62
 LEAST_HOLD_NS: Final = 1_000_000_000
 MOST_HOLD_NS: Final = 30_000_000_000
 """Whole calls come when they end: what has begun earlier before the newest event is too late."""
@@ -104,7 +103,11 @@ class Held:
         self._hold_ns = min(max(self._hold_ns, 2 * longest_ns), MOST_HOLD_NS)
         is_late = events["time_ns"] < self._passed_ns
         if is_late.any():
-            self._catalogue.losses[Dropped.LATE] += int(is_late.sum())
+            for track, kind in events[is_late][["track", "kind"]].tolist():
+                if kind in (Kind.CALL, Kind.BEGIN):
+                    self._catalogue.lose_calls(Dropped.LATE, self._catalogue.tracks[track].process)
+                else:
+                    self._catalogue.losses[Dropped.LATE] += 1
             events = events[~is_late]
         self._parts.append(events)
 
@@ -177,8 +180,10 @@ class Following:
     def write(self, is_last: bool = False) -> None:
         """Write a step of what can be judged by now."""
         events, until_ns = self._held.due(is_last)
-        if len(events) or is_last:
+        if len(events):
             self._streams.write(events, until_ns)
+        if is_last:
+            self._streams.finish()
 
     def finish(self) -> None:
         """Take in and write all that is there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -88,7 +88,7 @@ def _untraced_lines(untraced: Texts) -> list[str]:
     return [f"Not traced: {total:,} {noun}, of rank {named}{more}"]
 
 
-_MAKE_ROOM = (
+MAKE_ROOM = (
     "leave a core free for the analysis, or make the trace smaller: 'chimbuko filter' lists what to leave out"
 )
 _DAMAGED = "the trace holds what cannot be there; record it again, with a newer TAU if it is TAU's"
@@ -116,14 +116,14 @@ DROPPED_STEPS = "steps dropped unread"
 WITHOUT_END = "streams without an end"
 
 ADVICE: Mapping[str, str] = {
-    MISSED_STEPS: f"a reader came after them, was replaced, or could not keep up; {_MAKE_ROOM}",
+    MISSED_STEPS: f"a reader came after them, was replaced, or could not keep up; {MAKE_ROOM}",
     DROPPED_STEPS: (
         "they outgrew their limit, or the room that was left, before they were read: raise --trace-limit "
-        f"and --node-limit, {_MAKE_ROOM}"
+        f"and --node-limit, {MAKE_ROOM}"
     ),
     "rows of a timer whose name was in a lost step": (
         "TAU names a function once, in the step of its first call; what helps against lost steps helps here: "
-        f"{_MAKE_ROOM}"
+        f"{MAKE_ROOM}"
     ),
     "rows of a timer not named yet": "the trace names functions later than they are called, or never",
     "rows of another program or rank": (
@@ -202,7 +202,7 @@ def everything(steps: int) -> Loss:
     return Loss(
         "every step",
         "each stream ended before its first step was read; does the program run long enough, and did it end "
-        f"well? If so, {_MAKE_ROOM}",
+        f"well? If so, {MAKE_ROOM}",
     )
 
 
@@ -240,15 +240,15 @@ def _extent(stream: LossyStream) -> int:
     return sum(stream.losses.values())
 
 
-def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list[str]:
+def loss_lines(losses: Iterable[Loss], otherwise: str) -> list[str]:
     """Return lines for people: one that names all losses, and one for each advice.
 
     Parameters
     ----------
     losses
         What was counted.
-    reservations
-        Why more may be lost than was counted, in words.
+    otherwise
+        State of the call data where that is nothing.
     """
     by_advice: dict[str, list[str]] = {}
     texts = []
@@ -257,12 +257,6 @@ def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list
         by_advice.setdefault(loss.advice, []).append(loss.text)
     by_advice.pop("", None)
     return [
-        f"Lost: {'; '.join(texts) or _nothing(reservations)}",
+        f"Lost: {'; '.join(texts)}" if texts else f"Call data: {otherwise}",
         *(f"  {' and '.join(of_advice)}: {advice}" for advice, of_advice in by_advice.items()),
     ]
-
-
-def _nothing(reservations: Sequence[str]) -> str:
-    if not reservations:
-        return "nothing"
-    return f"nothing that was counted, but {' and '.join(reservations)}: see below"

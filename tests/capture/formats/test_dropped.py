@@ -123,6 +123,7 @@ def far_times() -> Counter[str]:
 
 def late() -> Counter[str]:
     catalogue = Catalogue()
+    catalogue.track(catalogue.process(0), 0)
     held = Held(catalogue)
     for time_ns in (10**12, 1):
         held.put(table_of([(time_ns, 0, 0, 0, 0, Kind.BEGIN)]))

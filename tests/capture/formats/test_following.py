@@ -80,6 +80,7 @@ def test_a_file_that_is_written_anew(tmp_path: Path) -> None:
 def test_held_events_come_in_order_or_are_counted(parts: list[list[tuple[int, int, Kind]]]) -> None:
     """Times and durations in tenths of a second."""
     catalogue = Catalogue()
+    catalogue.track(catalogue.process(0), 0)
     held = Held(catalogue)
     due = []
     for part in parts:

@@ -15,6 +15,7 @@ from chimbuko.capture.formats.readers.events import Catalogue
 from chimbuko.capture.formats.readers.kineto import CORRELATION_ID
 from chimbuko.capture.formats.readers.registry import PIECE_BYTES
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.sourcecensus import CALLS_SEEN
 from chimbuko.core.traceschema import OPERATION_COMMUNICATOR, OPERATION_NUMBER, OPERATION_RANK
 from evaluation.recorded import analyse
 from tests.capture.formats.traces import calls_of, converted, rows_of, steps_of
@@ -156,7 +157,11 @@ def test_launches_and_kernels(tmp_path: Path) -> None:
     (stream,) = result.streams
     _, names = steps_of(stream.path)
     assert names.counters == {0: CORRELATION_ID}
-    assert names.metadata == {(0, 1, "CUDA Device"): "0", (0, 1, "CUDA Stream"): "7"}
+    assert names.metadata == {
+        (0, 0, CALLS_SEEN): '{"source":"the trace","seen":2,"unwritten":{}}',
+        (0, 1, "CUDA Device"): "0",
+        (0, 1, "CUDA Stream"): "7",
+    }
     assert [(row[2], row[4]) for row in rows_of(result, "counters")] == [(0, 41), (1, 41)]
     assert [call[2] for call in calls_of(result)] == ["cudaLaunchKernel", "gemm"]
 

@@ -161,11 +161,11 @@ class Reader:
             return None
 
     def _call(self, event: ChromeEvent) -> None:
-        time_ns, duration_ns = self._ns(event.ts), self._ns(event.dur or 0)
+        time_ns, duration_ns = _ns(event.ts), _ns(event.dur or 0)
         if time_ns is None or duration_ns is None:
-            return
-        if duration_ns < 0:
-            self.catalogue.losses[Dropped.NEGATIVE] += 1
+            self.catalogue.lose_calls(Dropped.NO_TIME, self._process(event.pid))
+        elif duration_ns < 0:
+            self.catalogue.lose_calls(Dropped.NEGATIVE, self._process(event.pid))
         else:
             track, name = self._thread(event), self._function(event)
             self._rows.append((time_ns, duration_ns, 0, track, name, _CALL))
@@ -259,24 +259,10 @@ class Reader:
 
     def _ns(self, us: Any) -> int | None:
         """A time in ns; None, and counted, where it is none."""
-        kind = type(us)
-        if kind is float and -MOST_WHOLE_US < us < MOST_WHOLE_US:
-            # 1970 is so long ago that the product has no whole ns any more.
-            whole = int(us)
-            return whole * NS_PER_US + int((us - whole) * NS_PER_US + 0.5)
-        if kind is str:
-            try:
-                us, kind = float(us), float
-            except ValueError:
-                us = None
-        elif kind is not int and kind is not float:
-            us = None
-        # NaN is neither.
-        if us is None or not -MOST_NS < us * NS_PER_US < MOST_NS:
+        time_ns = _ns(us)
+        if time_ns is None:
             self.catalogue.losses[Dropped.NO_TIME] += 1
-            return None
-        whole = int(us)
-        return whole * NS_PER_US + (round((us - whole) * NS_PER_US) if kind is float else 0)
+        return time_ns
 
     def _process(self, pid: Any) -> int:
         return self.catalogue.process(self.process_key(_key(pid)))
@@ -321,6 +307,27 @@ def rank_in(name: str) -> int | None:
     """The rank that the name of a process says, as in ``rank 3`` and ``MPI Rank: 3``; None without one."""
     match = _RANK.search(name)
     return int(match[1]) if match else None
+
+
+def _ns(us: Any) -> int | None:
+    """A time in ns; None where it is none."""
+    kind = type(us)
+    if kind is float and -MOST_WHOLE_US < us < MOST_WHOLE_US:
+        # 1970 is so long ago that the product has no whole ns any more.
+        whole = int(us)
+        return whole * NS_PER_US + int((us - whole) * NS_PER_US + 0.5)
+    if kind is str:
+        try:
+            us, kind = float(us), float
+        except ValueError:
+            us = None
+    elif kind is not int and kind is not float:
+        us = None
+    # NaN is neither.
+    if us is None or not -MOST_NS < us * NS_PER_US < MOST_NS:
+        return None
+    whole = int(us)
+    return whole * NS_PER_US + (round((us - whole) * NS_PER_US) if kind is float else 0)
 
 
 def _key(value: Any) -> Any:

@@ -7,7 +7,7 @@ stand in a ``Catalogue``; the rows mention them by number.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -107,6 +107,8 @@ class Catalogue:
         """Number of events that could not be understood, or have no place in a stream, by kind."""
         self.complaints: list[str] = []
         """One line each, for a trace that is not whole."""
+        self.unwritten: dict[int, Counter[str]] = defaultdict(Counter)
+        """Number of calls that are left out of each process's stream, by reason: a part of ``losses``."""
         self._spans: dict[object, dict[int, list[tuple[int, int]]]] = {}
         """Begins and ends, in ns, of the files of each process, by its identity."""
         self._moved: dict[int, tuple[int, int]] = {}
@@ -135,6 +137,11 @@ class Catalogue:
             number = self._tracks[process, key] = len(self.tracks)
             self.tracks.append(Track(process, kind))
         return number
+
+    def lose_calls(self, reason: Dropped, process: int, number: int = 1) -> None:
+        """Count calls that are left out of the stream of a process."""
+        self.losses[reason] += number
+        self.unwritten[process][reason] += number
 
     def unite(self, process: int, begin_ns: int, end_ns: int) -> None:
         """Take a process whose file has ended for one that is known, if they are the same: they have one
@@ -166,6 +173,7 @@ class Catalogue:
         return events
 
     def _move(self, process: int, number: int, file: int) -> None:
+        self.unwritten[number] += self.unwritten.pop(process, Counter())
         for owner, key in [key for key in self._tracks if key[0] == process]:
             track = self._tracks.pop((owner, key))
             same = self._tracks.setdefault((number, key), track)

@@ -3,6 +3,7 @@ import { vitals } from './health';
 import { Empty, Reading } from '../shared/parts/panel';
 import { Agents, SlowRanks } from './agents';
 import { Detector, Metadata, RunDescription } from './description';
+import { CallData } from './calldata';
 import { LossMap } from './lossmap';
 import { NotKept } from './notkept';
 import { OverTime } from './overtime';
@@ -19,6 +20,7 @@ export function Health() {
       </h1>
       {known === null ? vitals.error.value === null ? <Reading what="the state of the analysis" /> : <Empty>{vitals.error.value}</Empty> : <Pipeline />}
       <div class="health-panels">
+        <CallData />
         <LossMap />
         <OverTime />
         <Streams />
