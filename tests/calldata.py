@@ -8,5 +8,5 @@ _NO_LOSS = re.compile(r"^Call data: (?:complete|no loss known)", re.MULTILINE)
 
 
 def no_loss(output: str) -> bool:
-    """Return whether a summary knows of no loss; of TAU, which does not count its calls, it never knows more."""
+    """Return whether a summary knows of no loss; of TAU, which counts no calls, it never knows more."""
     return _NO_LOSS.search(output) is not None

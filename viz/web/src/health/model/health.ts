@@ -88,7 +88,7 @@ export function pipeline(vitals: Vitals): Station[] {
     {
       name: 'lost',
       figure: lost === 0 ? nothing : calls > 0 ? plural(calls, 'call') : plural(sums.gap_steps, 'step'),
-      detail: lost === 0 ? `of ${plural(sums.steps, 'step')}` : calls > 0 ? reasons(vitals.census) : losses(sums),
+      detail: lost === 0 ? `of ${plural(sums.steps, 'step')}` : lost === calls ? reasons(vitals.census) : losses(sums),
       warns: lost > 0,
     },
     {
