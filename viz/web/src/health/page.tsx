@@ -20,9 +20,9 @@ export function Health() {
       </h1>
       {known === null ? vitals.error.value === null ? <Reading what="the state of the analysis" /> : <Empty>{vitals.error.value}</Empty> : <Pipeline />}
       <div class="health-panels">
-        <CallData />
         <LossMap />
         <OverTime />
+        <CallData />
         <Streams />
         <Agents />
         <WhereItRuns />
