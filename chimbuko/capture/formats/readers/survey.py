@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from chimbuko.capture.formats.readers.jsontext import JsonText
 
-KEPT_KEYS: Final = ("distributedInfo", "baseTimeNanoseconds", "host_name")
+KEPT_KEYS: Final[tuple[str, ...]] = ("distributedInfo", "baseTimeNanoseconds", "host_name")
 """Keys whose values a reader needs before the first event."""
 MOST_KEYS_NAMED: Final = 6
 
