@@ -87,6 +87,7 @@ _KINETO: Final = re.compile(
 """Key beside the events, or category of an event, that nobody but PyTorch's profiler writes."""
 
 
+SPEEDSCOPE_KEYS: Final = frozenset(("$schema", "shared", "profiles"))
 _OBJECT: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*{")
 
 
@@ -100,6 +101,12 @@ def _is_kineto(sample: Sample) -> bool:
 
 
 FORMATS: Final = (
+    Format(
+        "speedscope",
+        lambda sample: set(sample.found.keys) >= SPEEDSCOPE_KEYS,
+        "speedscope",
+        is_streamed=False,
+    ),
     Format("PyTorch", _is_kineto, "kineto", is_json=True),
     Format(
         "PerfFlowAspect",
@@ -175,10 +182,10 @@ def format_of(path: Path) -> Format:
     except UNREADABLE as error:
         raise TraceFormatError(f"{path}: cannot be read ({_reason(error)})") from error
     sample = Sample(head, path.name, _surveyed(path) if _OBJECT.match(head) else Survey())
-    if said := stranger(sample.found):
-        raise TraceFormatError(f"{path}: {said}")
     for known in FORMATS:
         if known.is_it(sample):
+            if known.is_json and (said := stranger(sample.found)):
+                raise TraceFormatError(f"{path}: {said}")
             return known
     names = ", ".join(known.name for known in FORMATS)
     raise TraceFormatError(f"{path}: not a trace in a format that is known here ({names})")

@@ -57,11 +57,6 @@ _REMEDIES: Final[tuple[tuple[frozenset[str], str], ...]] = (
         "convert_frame takes tasks as a table",
     ),
     (
-        frozenset(("$schema", "profiles", "shared")),
-        "a profile of speedscope; the tool that it is of mostly writes Chrome's events, too "
-        "('py-spy record' does by --format chrometrace)",
-    ),
-    (
         frozenset(("resourceSpans",)),
         "spans of OpenTelemetry; convert_frame takes spans as a table",
     ),
