@@ -3,18 +3,17 @@
 What records a program counts its calls itself, so that a call that gets lost on the way is missed. A source
 says its census in metadata of the main thread of its stream, with the last step:
 
-- ``CALLS_NOT_WRITTEN``: ``unwritten_text`` of the calls that it saw and did not write, by reason, in words
-  that follow "calls" ("without room in the buffer of a thread"). It need not be there where all were written.
+- ``CALL_COUNTS``: a JSON object with the number of calls that were ``recorded``, and of those that were not
+  by reason, in words that follow "calls" ("for which there was no room"). It need not be there where all were.
 - ``CALLS_SEEN``: the ``text`` of a whole ``SourceCensus``. The writer of our own streams adds it, made of the
-  calls that it wrote and of ``CALLS_NOT_WRITTEN``, where the source has not given it. Nobody adds it for a
-  program that was killed, of whose last moments nothing is known.
+  calls that it wrote and of ``CALL_COUNTS``, where the source has not given it. Nobody adds it for a program
+  that was killed, of whose last moments nothing is known, or where something was lost that nobody counted.
 
 A copy beside the stream is for a reader that does not come to the last step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,10 @@ from typing import Final
 import msgspec
 
 CALLS_SEEN: Final = "Calls Seen"
-CALLS_NOT_WRITTEN: Final = "Calls Not Written"
+CALL_COUNTS: Final = "Calls Counted"
+NOT_WRITTEN: Final = "recorded, and lost before they were written"
+_SUMS: Final = frozenset(("seen", "recorded"))
+"""Keys of counts that are no reasons."""
 _SUFFIX: Final = ".calls"
 
 
@@ -47,8 +49,10 @@ class SourceCensus(msgspec.Struct, frozen=True):
 
 def parse_census(text: str | None) -> SourceCensus | None:
     """Return what a source has said; None of one that says nothing, or something else."""
+    if text is None:
+        return None
     with suppress(msgspec.MsgspecError):
-        return msgspec.json.decode(text or "", type=SourceCensus)
+        return msgspec.json.decode(text, type=SourceCensus)
     return None
 
 
@@ -59,16 +63,20 @@ def census_beside(stream: Path) -> SourceCensus | None:
     return None
 
 
-def unwritten_text(unwritten: Mapping[str, int]) -> str:
-    """Return the value of ``CALLS_NOT_WRITTEN``."""
-    return msgspec.json.encode(dict(unwritten)).decode()
+def parse_unwritten(counts: str | None, written: int) -> dict[str, int]:
+    """Return the calls that a source did not write, by reason, where ``written`` calls are in its stream.
 
-
-def parse_unwritten(text: str | None) -> dict[str, int]:
-    """Return the calls that a source did not write, by reason; nothing where it does not say."""
+    Parameters
+    ----------
+    counts
+        Value of ``CALL_COUNTS``; None of a source that has none.
+    """
+    known: dict[str, int] = {}
     with suppress(msgspec.MsgspecError):
-        return msgspec.json.decode(text or "", type=dict[str, int])
-    return {}
+        known = msgspec.json.decode(counts or "{}", type=dict[str, int])
+    reasons = {reason: number for reason, number in known.items() if number and reason not in _SUMS}
+    lost = known.get("recorded", 0) - written
+    return reasons | ({NOT_WRITTEN: lost} if lost > 0 else {})
 
 
 def _beside(stream: Path) -> Path:

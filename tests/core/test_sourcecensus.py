@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.sourcecensus import (
+    NOT_WRITTEN,
     SourceCensus,
     census_beside,
     parse_census,
     parse_unwritten,
-    unwritten_text,
 )
 
 CENSUS = SourceCensus("the recorder", 10, {"without room in the buffer of a thread": 3})
@@ -19,7 +19,6 @@ CENSUS = SourceCensus("the recorder", 10, {"without room in the buffer of a thre
 
 def test_a_census_is_read_as_it_was_said(tmp_path: Path) -> None:
     assert parse_census(CENSUS.text()) == CENSUS
-    assert parse_unwritten(unwritten_text(CENSUS.unwritten)) == CENSUS.unwritten
     stream = tmp_path / "tau-metrics-app-0.bp"
     assert census_beside(stream) is None
     CENSUS.leave_beside(stream)
@@ -30,4 +29,10 @@ def test_a_census_is_read_as_it_was_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [None, "", "7 calls", "[1]", '{"seen": "many"}'])
 def test_what_is_no_census_says_nothing(text: str | None) -> None:
     assert parse_census(text) is None
-    assert parse_unwritten(text) == {}
+    assert parse_unwritten(text, 7) == {}
+
+
+def test_calls_that_were_not_written_have_their_reasons() -> None:
+    counts = '{"seen": 30, "recorded": 20, "for which there was no room": 10, "nested too deeply": 0}'
+    assert parse_unwritten(counts, 21) == {"for which there was no room": 10}
+    assert parse_unwritten(counts, 17) == {"for which there was no room": 10, NOT_WRITTEN: 3}

@@ -29,7 +29,7 @@ from chimbuko.capture.trace.tausettings import WriterSettings, claim
 from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.sourcecensus import (
-    CALLS_NOT_WRITTEN,
+    CALL_COUNTS,
     CALLS_SEEN,
     SourceCensus,
     parse_census,
@@ -42,6 +42,7 @@ from chimbuko.core.traceschema import (
     ENDING,
     EVENT_TYPE,
     EVENTS,
+    NOT_RECORDED,
     UNTRACED_CHILDREN,
     EventType,
     StreamNames,
@@ -229,10 +230,14 @@ class Writing:
     def _say_census(self, last: Sequence[Step]) -> None:
         """Say how many calls were seen, with what the recorder says of those that it did not hand over."""
         metadata, at = self._builder.names.metadata, (self._header.rank, MAIN_THREAD)
-        unwritten = parse_unwritten(metadata.get((*at, CALLS_NOT_WRITTEN)))
-        seen = self._calls + _entries(last) + sum(unwritten.values())
+        written = self._calls + _entries(last)
+        unwritten = parse_unwritten(metadata.get((*at, CALL_COUNTS)), written)
         source = "the recorder" if (*at, "Recorder") in metadata else "the Python tracer"
-        census = parse_census(metadata.get((*at, CALLS_SEEN))) or SourceCensus(source, seen, unwritten)
+        said = parse_census(metadata.get((*at, CALLS_SEEN)))
+        if said is None and not unwritten and (*at, NOT_RECORDED) in metadata:
+            # Something is missing of which nobody knows how many calls it was.
+            return
+        census = said or SourceCensus(source, written + sum(unwritten.values()), unwritten)
         self._describe(CALLS_SEEN, census.text())
         if self._settings.is_live:
             name = self._header.program, self._header.rank, self._first_rank
