@@ -4,7 +4,7 @@ What records a program counts its calls itself, so that a call that gets lost on
 says its census in metadata of the main thread of its stream, with the last step:
 
 - ``CALL_COUNTS``: a JSON object with the number of calls that were ``recorded``, and of those that were not
-  by reason, in words that follow "calls" ("for which there was no room"). It need not be there where all were.
+  by reason, in words that follow "calls" ("for which there was no room"); not needed where all were recorded.
 - ``CALLS_SEEN``: the ``text`` of a whole ``SourceCensus``. The writer of our own streams adds it, made of the
   calls that it wrote and of ``CALL_COUNTS``, where the source has not given it. Nobody adds it for a program
   that was killed, of whose last moments nothing is known, or where something was lost that nobody counted.
