@@ -17,12 +17,13 @@ from chimbuko.ad.calls.counters import Counters
 from chimbuko.ad.calls.launches import Launches
 from chimbuko.ad.calls.reportedcalls import ReportedCalls, Reports
 from chimbuko.ad.calls.selection import FloodLimit, Selection
-from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.calls.stacks import MAIN_THREAD, CallStacks
 from chimbuko.ad.calls.windows import StepFacts, Windows
 from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows
 from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.config import METRICS, AnalysisConfig
+from chimbuko.core.sourcecensus import CALLS_SEEN, SourceCensus, parse_census
 from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.runtime.protocol.messages import PathTimes
 
@@ -92,6 +93,7 @@ class StreamAnalysis:
         self._largest_step_bytes = 0
         self._calls = 0
         self._anomalies = 0
+        self._source: SourceCensus | None = None
 
     def analyse(self, step: TraceStep, names: StreamNames) -> StepResult:
         """Analyse the next step of the stream."""
@@ -146,6 +148,7 @@ class StreamAnalysis:
             self._steps, self._rows, self._calls = totals.steps, totals.rows, totals.calls
             self._size_bytes, self._largest_step_bytes = totals.size_bytes, totals.largest_step_bytes
             self._anomalies, self._stacks.gap_steps = totals.anomalies, totals.gap_steps
+            self._source = totals.source
             self._earlier_losses = dict(totals.losses)
 
     def end(self, steps: int | None) -> None:
@@ -154,6 +157,10 @@ class StreamAnalysis:
         """
         if steps is not None:
             self._stacks.end(steps)
+
+    def note_source(self, source: SourceCensus | None) -> None:
+        """Note what the source says to have seen, if it is not known from the stream itself."""
+        self._source = self._source or source
 
     @property
     def steps(self) -> int:
@@ -231,6 +238,8 @@ class StreamAnalysis:
 
     def health(self, state: str) -> StreamHealth:
         """Return running totals of the stream."""
+        # Metadata of the last step may have come with the end of the stream.
+        said = self._names.metadata.get((self._identity.rank, MAIN_THREAD, CALLS_SEEN))
         return StreamHealth(
             program=self._identity.program,
             rank=self._identity.rank,
@@ -244,6 +253,8 @@ class StreamAnalysis:
             gap_steps=self._stacks.gap_steps,
             losses=dict(Counter(self._earlier_losses) + Counter(self._stacks.lost() | self._launches.lost())),
             largest_step_bytes=self._largest_step_bytes,
+            open_calls=self._stacks.open_calls,
+            source=parse_census(said) or self._source,
         )
 
 

@@ -140,6 +140,12 @@ class CallStacks:
         return int(self._progress[stack.THREADS])
 
     @property
+    def open_calls(self) -> int:
+        """Number of calls that are open after the step."""
+        tops = self.threads["top"][: self.thread_count]
+        return int((self.calls["depth"][tops[tops != stack.NONE]] + 1).sum())
+
+    @property
     def is_main_open(self) -> bool:
         """Whether a call of the main thread is open."""
         number = self._thread_numbers[MAIN_THREAD]

@@ -42,6 +42,7 @@ from chimbuko.core.calls.record import (
 )
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.errors import TraceFormatError
+from chimbuko.core.sourcecensus import census_beside
 from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.signals import END
@@ -135,6 +136,8 @@ class StreamProcess:
         is_over = phase is not Phase.IDLE
         if is_over and self._source is not None:
             self._analysis.end(self._source.written_steps)
+        if is_over:
+            self._analysis.note_source(census_beside(Path(self._spec.path)))
         records = self._analysis.finish() if is_over else None
         state = {Phase.ENDED: "ended", Phase.BROKEN: "broken"}.get(phase, READING)
         is_committed = self._commit_surely(records, state)

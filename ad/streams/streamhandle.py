@@ -32,6 +32,7 @@ from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.core.calls.record import READING, Silence, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.sourcecensus import census_beside
 from chimbuko.core.statistics.schema import TableSchema, schema_of
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.monitor.procfs.task import parse_schedstat, parse_stat
@@ -271,7 +272,8 @@ class StreamHandle:
             totals = self.word
         if totals.state not in ("ended", "broken"):
             losses = totals.losses | ({loss: 1} if loss else {})
-            totals = msgspec.structs.replace(totals, state="lost", losses=losses)
+            source = totals.source or census_beside(self.name.path)
+            totals = msgspec.structs.replace(totals, state="lost", losses=losses, source=source)
             spool.append(SpoolFrame(PackedRecords(), [], [], totals))
             if loss or not spool.has_room:
                 self.word, self._is_word_new = totals, True

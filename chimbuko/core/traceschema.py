@@ -56,7 +56,6 @@ LEFT_OUT_FUNCTIONS: Final = "Functions Left Out"
 NOT_RECORDED: Final = "Not Recorded"
 """Key of metadata of our recorder: what it had no room for."""
 
-CALL_COUNTS: Final = "Calls Counted"
 """Key of metadata of our recorder: a JSON object with the number of calls of a process that were ``seen`` and
 ``recorded``, and of those that were not by reason.
 """

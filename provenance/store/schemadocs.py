@@ -184,6 +184,8 @@ _HERE = {
         "losses": "Rows and calls that were not used, by kind: a JSON object",
         "silence": "While it is silent: since when, and in what function",
         "largest_step_bytes": "Bytes of its largest step",
+        "open_calls": "Calls that had begun, and not ended, in what was read",
+        "source": "What recorded it, the calls that saw, and by reason those it did not write: a JSON object",
     },
     "counter_statistics": {
         "n": "Number of values",

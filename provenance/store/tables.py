@@ -340,6 +340,8 @@ STREAM_HEALTH = _keyed(
     Column("losses", JSON, nullable=False),
     Column("silence", JSON(none_as_null=True)),
     _integer("largest_step_bytes"),
+    _integer("open_calls"),
+    Column("source", JSON(none_as_null=True)),
 )
 """Latest ``StreamHealth`` of each stream."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.runtime.process.signals import END
+from tests.calldata import no_loss
 from tests.integration.beside import (
     EXIT_CODE,
     GUARD,
@@ -64,7 +65,7 @@ def test_undisturbed(transport: str, start: Start, tmp_path: Path) -> None:
     check(application)
     for stream in application.run.health:
         assert (stream.state, stream.gap_steps, stream.losses) == ("ended", 0, {})
-    assert "Lost: nothing" in application.run.output
+    assert no_loss(application.run.output)
 
 
 @riskier_first

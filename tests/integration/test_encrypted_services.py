@@ -14,6 +14,7 @@ import sqlalchemy
 
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.runtime.protocol.broker import PrivateBroker
+from tests.calldata import no_loss
 from tests.encrypted import Certificates, TlsDoor
 from tests.integration.conftest import Start
 from tests.postgresql import NotInstalled, PostgresqlServer
@@ -66,7 +67,7 @@ def test_a_run_with_broker_and_database_over_tls(
     try:
         run = start(*traced(tmp_path), environment=os.environ | secrets)
         assert run.end() == 0, run.output
-        assert "Lost: nothing" in run.output
+        assert no_loss(run.output)
         assert [stream.calls for stream in run.health] == [CALLS]
         (data,) = (line for line in run.lines if line.startswith("Data: "))
         assert f" MB in {run.info.store_url}" in data

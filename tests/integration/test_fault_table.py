@@ -157,7 +157,7 @@ def tried(start: Start, folder: Path, part: str, moment: str) -> Row:
         stored = None
     worst_ms = 1000 * max((max(one["step_s"]) for one in reported), default=0.0)
     lines = application.run.output.splitlines()
-    said = [line for line in lines if line.startswith(("Problem: ", "Lost: ")) and line != "Lost: nothing"]
+    said = [line for line in lines if line.startswith(("Problem: ", "Lost: "))]
     return Row(part, moment, code, [one["steps"] for one in reported], worst_ms, stored, said)
 
 

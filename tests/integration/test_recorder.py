@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from examples.truth import match, read_truth
+from tests.calldata import no_loss
 from tests.instrument.recorder.mpi import DEBIANS_MPICH, OPEN_MPI, WHEEL, Mpi, why_missing
 from tests.instrument.recorder.streams import TRACE, drains
 from tests.instrument.recorder.test_functions import PROGRAMS, compiled
@@ -37,7 +38,7 @@ def test_delays_of_an_mpi_program_are_found_by_name(mpi: Mpi, start: Start, tmp_
     options = ["--delays", str(DELAYS), "--seed", "5", "--truth", tmp_path]
     run = start("--", *mpi.launch(2), *traced, *options)
     assert run.end() == 0, run.output
-    assert "Lost: nothing" in run.output, run.output
+    assert no_loss(run.output), run.output
     delays = read_truth(tmp_path.glob("truth-*.txt"))
     found = [call for _, call in match(delays, run.anomalies) if call is not None]
     print(f"{len(found)} of {len(delays)} injected delays found")
@@ -49,7 +50,7 @@ def test_delays_of_an_mpi_program_are_found_by_name(mpi: Mpi, start: Start, tmp_
 
 def assert_whole(run: Run) -> None:
     """Nothing of its streams was lost, and all functions have names."""
-    assert "Lost: nothing" in run.output, run.output
+    assert no_loss(run.output), run.output
     assert not re.search("^(Problem|Not recorded|Not traced):", run.output, re.MULTILINE), run.output
     for stream in run.health:
         assert (stream.state, stream.gap_steps, stream.losses) == ("ended", 0, {})
@@ -116,7 +117,7 @@ def test_killed_agent_costs_nothing_that_was_recorded(start: Start, tmp_path: Pa
     os.kill(run.service(AGENT), signal.SIGKILL)
     assert run.end() == 0, run.output
     assert "2 ranks, 600 iterations" in run.output
-    assert "Lost: nothing" in run.output, run.output
+    assert no_loss(run.output), run.output
     # 14 in each iteration, two in every tenth, and nine at the beginning and the end.
     assert [stream.calls for stream in run.health] == [600 * 14 + 60 * 2 + 9] * 2
 

@@ -16,6 +16,7 @@ from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
+from tests.calldata import no_loss
 from tests.integration.conftest import AGENT, Command, Outcome, Start
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, by_ssh, cluster
@@ -87,7 +88,7 @@ def test_what_was_killed_goes_on(
         first.wait_for_line("ended early and was started again")
     second = command("agent", tmp_path / "run", "--node", "b")
     assert [first.end(), second.end(), services.end()] == [0, 0, 0], services.output + first.output
-    assert "Lost: nothing" in services.output
+    assert no_loss(services.output)
     assert what_came_of(Outcome(tmp_path / "run")) == what_came_of(heat4_run)
 
 
@@ -106,7 +107,7 @@ def test_streams_of_a_whole_agent_that_was_killed_are_waited_for(
     assert "given up" not in (RunDirectory(tmp_path / "run").logs / "agent-a.log").read_text()
     again = command("agent", tmp_path / "run", "--node", "a")
     assert [again.end(), second.end(), services.end()] == [0, 0, 0], services.output + again.output
-    assert "Lost: nothing" in services.output
+    assert no_loss(services.output)
     assert what_came_of(Outcome(tmp_path / "run")) == what_came_of(heat4_run)
 
 
@@ -145,7 +146,7 @@ def test_a_job_whose_agents_start_over_ssh_gives_the_flags_of_one_node(
     except NotPermitted as reason:
         pytest.skip(f"no nodes can be made here: {reason}")
     found = Outcome(run)
-    assert found.info.state == "finished" and "Lost: nothing" in log.read_text()
+    assert found.info.state == "finished" and no_loss(log.read_text())
     assert {call.id: call.severity_us for call in found.anomalies} == {
         call.id: call.severity_us for call in heat4_run.anomalies
     }

@@ -28,6 +28,7 @@ from chimbuko.core.calls.recordarrays import pack
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.kernels.paths import NONE
+from chimbuko.core.sourcecensus import SourceCensus
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import schema_of
 from chimbuko.monitor.samples.nodebatch import packed
@@ -170,6 +171,9 @@ class MadeRun:
                     sum(s.anomalies for s in steps),
                     gaps,
                     {"rows": 3} if rank == 2 and gaps else {},
+                    source=SourceCensus("the recorder", 160 * (len(steps) + gaps))
+                    if state == "ended"
+                    else None,
                 )
             )
         return rows

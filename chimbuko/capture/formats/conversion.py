@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from chimbuko.capture.formats.processes import Streams, assigned
+from chimbuko.capture.formats.eras import PIECE_BITS, Eras, clocks_apart, left_out
+from chimbuko.capture.formats.processes import LATEST_NS, Streams, assigned
 from chimbuko.capture.formats.readers import frames
-from chimbuko.capture.formats.readers.events import INSTANTS, NO_EVENTS, Catalogue
+from chimbuko.capture.formats.readers.dropped import WITHOUT_LOSS, Dropped
+from chimbuko.capture.formats.readers.events import Catalogue, Kind
 from chimbuko.capture.formats.readers.registry import events_of
 from chimbuko.capture.formats.rows import NS_PER_US
 from chimbuko.capture.formats.spill import Spill
@@ -25,7 +28,6 @@ from chimbuko.core.errors import TraceFormatError
 if TYPE_CHECKING:
     import pandas
 
-LATEST_NS: Final = 1 << 62
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -102,6 +104,7 @@ def write(
     """
     result = Converted()
     tracks: set[int] = set()
+    eras = Eras()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         spill = Spill(folder)
@@ -109,9 +112,12 @@ def write(
             for events in parts:
                 result.events += len(events)
                 tracks.update(np.unique(events["track"]).tolist())
+                eras.add(events)
                 spill.put(events)
             used = {catalogue.tracks[track].process for track in tracks}
-            _write(spill, catalogue, used, folder, program, period_us, result)
+            ranks = assigned(catalogue.processes, used)
+            windows = _of_one_recording(spill.windows(period_us * NS_PER_US), catalogue, eras, ranks)
+            _write(windows, catalogue, ranks, folder, program, result)
         finally:
             spill.close()
     except OSError as error:
@@ -121,8 +127,8 @@ def write(
 
 
 def losses_of(catalogue: Catalogue) -> list[str]:
-    """A line for what was left out; instants, which have no duration, are no loss."""
-    losses = {kind: count for kind, count in catalogue.losses.items() if kind != INSTANTS}
+    """A line for what was left out."""
+    losses = {kind: count for kind, count in catalogue.losses.items() if kind not in WITHOUT_LOSS}
     if not losses:
         return []
     kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(losses.items()))
@@ -136,17 +142,45 @@ def program_name(path: Path) -> str:
     return _NOT_OF_NAMES.sub("_", stem).replace(".", "_").strip("_")[:60] or "trace"
 
 
+def _of_one_recording(
+    windows: Iterable[Table], catalogue: Catalogue, eras: Eras, ranks: Sequence[int]
+) -> Iterator[Table]:
+    """Leave out events whose time lies years from the others of their process, and say so."""
+    kept = eras.kept(catalogue.tracks)
+    if said := clocks_apart({ranks[process]: era for process, era in kept.items()}):
+        catalogue.complaints.append(said)
+    begins, ends = np.zeros((2, len(catalogue.tracks)), np.int64)
+    for number, track in enumerate(catalogue.tracks):
+        begins[number], ends[number] = kept.get(track.process, (-LATEST_NS, LATEST_NS))
+    outside: dict[tuple[int, int], int] = Counter()
+    for window in windows:
+        times_ns, tracks = window["time_ns"], window["track"]
+        is_far = (times_ns < begins[tracks]) | (times_ns > ends[tracks])
+        if is_far.any():
+            for track, time_ns, kind in window[is_far][["track", "time_ns", "kind"]].tolist():
+                process = catalogue.tracks[track].process
+                outside[process, time_ns >> PIECE_BITS] += 1
+                if kind in (Kind.CALL, Kind.BEGIN):
+                    catalogue.lose_calls(Dropped.FAR_TIME, process)
+                else:
+                    catalogue.losses[Dropped.FAR_TIME] += 1
+            window = window[~is_far]
+        if len(window):
+            yield window
+    for (process, piece), count in outside.items():
+        era = piece << PIECE_BITS, (piece + 1) << PIECE_BITS
+        catalogue.complaints.append(left_out(era, count, kept[process]))
+
+
 def _write(
-    spill: Spill,
+    windows: Iterable[Table],
     catalogue: Catalogue,
-    used: Collection[int],
+    ranks: Sequence[int],
     folder: Path,
     program: str,
-    period_us: int,
     result: Converted,
 ) -> None:
     with ExitStack() as stack:
-        ranks = assigned(catalogue.processes, used)
 
         def opened(rank: int) -> StreamWriter:
             name = StreamName(program, rank, folder / f"{STREAM_PREFIX}-{program}-{rank}.bp")
@@ -154,8 +188,8 @@ def _write(
             return StreamWriter(name.path, BP5)
 
         streams = Streams(catalogue, program, ranks.__getitem__, opened, stack)
-        for window in spill.windows(period_us * NS_PER_US):
+        for window in windows:
             streams.write(window, int(window["time_ns"][-1]))
-        streams.write(NO_EVENTS, LATEST_NS)
+        streams.finish()
         result.rows = streams.rows
     result.streams.sort()

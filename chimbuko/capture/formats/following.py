@@ -12,7 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from chimbuko.capture.formats.processes import Streams, stated
+from chimbuko.capture.formats.eras import GAP_NS, NS_PER_YEAR
+from chimbuko.capture.formats.processes import LATEST_NS, Streams, stated
+from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.capture.formats.readers.events import NO_EVENTS, Catalogue, Kind
 from chimbuko.capture.formats.readers.registry import Reader, format_of, reader_of
 from chimbuko.capture.formats.spill import ordered
@@ -66,13 +68,11 @@ def without_end(data: bytes) -> bytes:
     return kept[:-1].rstrip(_SPACE) if kept.endswith(b"]") else kept
 
 
-LATEST_NS: Final = 1 << 62
 LEAST_HOLD_NS: Final = 1_000_000_000
 MOST_HOLD_NS: Final = 30_000_000_000
 """Whole calls come when they end: what has begun earlier before the newest event is too late."""
 MOST_HELD: Final = 4_000_000
 """Events, 160 MB."""
-LATE: Final = "calls that came more than 30 s after they had begun, or all of a sudden"
 
 
 class Held:
@@ -91,13 +91,23 @@ class Held:
             return
         is_call = events["kind"] == Kind.CALL
         ends_ns = events["time_ns"] + np.where(is_call, events["value"], 0)
-        self._newest_ns = max(self._newest_ns, int(ends_ns.max()))
+        newest_ns = int(ends_ns.max())
+        if newest_ns - self._newest_ns > GAP_NS and self._newest_ns > -LATEST_NS:
+            years = (newest_ns - self._newest_ns) / NS_PER_YEAR
+            self._catalogue.complaints.append(
+                f"the times of the trace go on {years:.0f} years later: both cannot be of one recording"
+            )
+        self._newest_ns = max(self._newest_ns, newest_ns)
         longest_ns = int(np.where(is_call, events["value"], 0).max())
         # So that the next one of the longest comes in time.
         self._hold_ns = min(max(self._hold_ns, 2 * longest_ns), MOST_HOLD_NS)
         is_late = events["time_ns"] < self._passed_ns
         if is_late.any():
-            self._catalogue.losses[LATE] += int(is_late.sum())
+            for track, kind in events[is_late][["track", "kind"]].tolist():
+                if kind in (Kind.CALL, Kind.BEGIN):
+                    self._catalogue.lose_calls(Dropped.LATE, self._catalogue.tracks[track].process)
+                else:
+                    self._catalogue.losses[Dropped.LATE] += 1
             events = events[~is_late]
         self._parts.append(events)
 
@@ -170,8 +180,10 @@ class Following:
     def write(self, is_last: bool = False) -> None:
         """Write a step of what can be judged by now."""
         events, until_ns = self._held.due(is_last)
-        if len(events) or is_last:
+        if len(events):
             self._streams.write(events, until_ns)
+        if is_last:
+            self._streams.finish()
 
     def finish(self) -> None:
         """Take in and write all that is there."""

@@ -79,21 +79,25 @@ class Moments:
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
+        self.left_out = 0
+        """Number of rows with absurd times."""
         self._counts: Counter[tuple[int, int, int]] = Counter()
 
     def of(self, step: TraceStep, names: StreamNames) -> Iterator[Moment]:
         """Return the moments of a step, kind by kind, each in order, without rows of absurd times."""
         entry, exit_ = names.event_type_id(EventType.ENTRY), names.event_type_id(EventType.EXIT)
         columns = [EVENT_TYPE, EVENT_THREAD, EVENT_TIME, EVENT_TIMER]
-        for kind, thread, time_us, timer in _possible(step.events, EVENT_TIME)[:, columns].tolist():
+        for kind, thread, time_us, timer in self._possible(step.events, EVENT_TIME)[:, columns].tolist():
             if kind in (entry, exit_):
                 yield Edge(thread, time_us, names.timer_name(timer), kind == entry)
         columns = [COUNTER_THREAD, COUNTER_TIME, COUNTER_NUMBER, COUNTER_VALUE]
-        for thread, time_us, number, value in _possible(step.counters, COUNTER_TIME)[:, columns].tolist():
+        for thread, time_us, number, value in self._possible(step.counters, COUNTER_TIME)[
+            :, columns
+        ].tolist():
             yield Value(thread, time_us, names.counters.get(number, f"counter {number}"), value)
         send = names.event_type_id(EventType.SEND)
         columns = [COMM_TYPE, COMM_THREAD, COMM_TIME, COMM_TAG, COMM_SIZE, COMM_PARTNER]
-        for kind, thread, time_us, tag, size, partner in _possible(step.comms, COMM_TIME)[
+        for kind, thread, time_us, tag, size, partner in self._possible(step.comms, COMM_TIME)[
             :, columns
         ].tolist():
             ends = (self._rank, partner) if kind == send else (partner, self._rank)
@@ -103,10 +107,11 @@ class Moments:
             flow = ":".join(map(str, (*channel, number)))
             yield MessageEnd(thread, time_us, tag, size, kind == send, flow)
 
-
-def _possible(rows: UInt64Array, time: int) -> UInt64Array:
-    times = rows[:, time]
-    return rows[(times > 0) & (times < np.uint64(MAX_TIME_US))]
+    def _possible(self, rows: UInt64Array, time: int) -> UInt64Array:
+        times = rows[:, time]
+        is_possible = (times > 0) & (times < np.uint64(MAX_TIME_US))
+        self.left_out += len(rows) - int(is_possible.sum())
+        return rows[is_possible]
 
 
 MAIN_THREAD: Final = 0

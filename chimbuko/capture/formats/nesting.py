@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.capture.formats.readers.events import NO_NAME, Catalogue, TrackKind
 
 TOLERANCE_NS: Final = 1000
@@ -77,7 +78,7 @@ class TrackCalls:
         stack = lane.stack if lane is not None else []
         at = next((at for at in reversed(range(len(stack))) if _is_ended(stack[at], name)), None)
         if at is None or lane is None:
-            self._losses["ends of calls that had not begun"] += 1
+            self._losses[Dropped.NOT_BEGUN] += 1
             return
         edges.append((time_ns, 1, lane.number, stack[at].name))
         lane.ending -= sum(call.end_ns != NEVER for call in stack[at:])
@@ -119,7 +120,7 @@ class TrackCalls:
 
     def _new_lane(self) -> Lane:
         if len(self._lanes) >= MOST_LANES:
-            self._losses["calls that overlap more than 255 others"] += 1
+            self._losses[Dropped.MANY_LANES] += 1
             return self._lanes[-1]
         self._lanes.append(Lane(self._new_number()))
         return self._lanes[-1]

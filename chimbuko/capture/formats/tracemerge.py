@@ -221,7 +221,7 @@ def _clocks(sources: Sequence[StreamName], result: Merged) -> ClockOffsets | Non
     clocks = ClockOffsets()
     begins: dict[int, int] = {}
     for stream in sources:
-        for step, moments, _ in _steps(stream, None):
+        for step, moments, _ in _steps(stream, None, Moments(stream.rank)):
             if interval := step.interval_us():
                 begins.setdefault(stream.rank, interval[0])
             clocks.take(stream, moments, step)
@@ -232,10 +232,9 @@ def _clocks(sources: Sequence[StreamName], result: Merged) -> ClockOffsets | Non
 
 
 def _steps(
-    stream: StreamName, clocks: ClockOffsets | None
+    stream: StreamName, clocks: ClockOffsets | None, moments: Moments
 ) -> Iterator[tuple[TraceStep, list[Moment], StreamNames]]:
     """Each step of a stream with its events, on the common clock."""
-    moments = Moments(stream.rank)
     with StreamReader(stream.path, BP_FILE, rank=stream.rank, first_rank=stream.first_rank) as reader:
         while not isinstance(step := reader.next_step(SILENCE_S), Waiting):
             if clocks is not None:
@@ -266,9 +265,14 @@ def _write_file(
         writer = writer_of(target, file)
         for stream in sources:
             writer.begin_rank(stream.rank, f"{stream.program} rank {stream.rank}")
-            for step, moments, names in _steps(stream, clocks):
+            taken = Moments(stream.rank)
+            for step, moments, names in _steps(stream, clocks, taken):
                 writer.write(moments, names)
                 result.rows += step.rows
+            if taken.left_out:
+                result.complaints.append(
+                    f"{stream.path}: left out are {taken.left_out:,} events whose time is absurd"
+                )
         writer.close()
 
 
@@ -280,7 +284,7 @@ def _write_streams(
         name = replace(stream, first_rank=0).file_name
         with ExitStack() as stack:
             writer = stack.enter_context(StreamWriter(target / name, BP5))
-            for step, _, names in _steps(stream, clocks):
+            for step, _, names in _steps(stream, clocks, Moments(stream.rank)):
                 writer.write_step(
                     step.events, step.comms, step.counters, names, step.details, step.operations
                 )

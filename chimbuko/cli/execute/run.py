@@ -24,7 +24,7 @@ from chimbuko.launcher.services.choices import ServiceChoices
     multiple=True,
     metavar="PATTERN",
     help="Analyse recorded traces as fast as they can be read: BP files, or those of other tools (PyTorch, "
-    "PerfFlowAspect, Chrome, Perfetto, Caliper, OTF2). Repeatable.",
+    "PerfFlowAspect, Chrome, Perfetto, speedscope, Caliper, OTF2). Repeatable.",
 )
 @click.option(
     "--replay",

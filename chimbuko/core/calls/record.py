@@ -14,6 +14,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.calls.schema import CallFields
+from chimbuko.core.sourcecensus import SourceCensus
 
 RECORD_VERSION = 1
 
@@ -201,6 +202,10 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     silence: Silence | None = None
     """Silence of the stream, while the state is ``silent``."""
     largest_step_bytes: int = 0
+    open_calls: int = 0
+    """Number of calls that have begun and not ended in what was read so far."""
+    source: SourceCensus | None = None
+    """Census of what recorded the stream; None until its last step, and of one that does not count."""
 
 
 class CounterStatistics(msgspec.Struct, frozen=True, array_like=True):

@@ -23,8 +23,8 @@ from chimbuko.capture.symbols.resolver import Resolver
 from chimbuko.core.arrays import Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.redaction import without_secrets
+from chimbuko.core.sourcecensus import CALL_COUNTS
 from chimbuko.core.traceschema import (
-    CALL_COUNTS,
     ENDING,
     LEFT_OUT_FUNCTIONS,
     MPI_PREFIX,

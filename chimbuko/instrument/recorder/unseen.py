@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from chimbuko.core.sourcecensus import LEFT_OUT
 from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 
 NO_ROOM = "for which there was no room"
 TOO_DEEP = "nested too deeply"
 INTERRUPTING = "of signals' handlers that came while an event was written"
 STACKLESS = "on more stacks than there are lanes for"
-SHORT = "left out as too short"
 MOST_NAMED = 5
 
 
@@ -26,7 +26,7 @@ def call_counts(rings: Sequence[Ring], recorded: int) -> dict[str, int]:
         Number of calls that were recorded.
     """
     reasons = {
-        SHORT: sum(int(ring.left_out().sum()) for ring in rings),
+        LEFT_OUT: sum(int(ring.left_out().sum()) for ring in rings),
         NO_ROOM: _sum(rings, "dropped_calls"),
         TOO_DEEP: _sum(rings, "too_deep"),
         INTERRUPTING: _sum(rings, "interrupting_calls"),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,19 +25,29 @@ from chimbuko.capture.trace.discovery import read_mark_of
 from chimbuko.capture.trace.tausettings import WriterSettings, claim
 from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.sourcecensus import (
+    CALL_COUNTS,
+    CALLS_SEEN,
+    SourceCensus,
+    parse_census,
+    parse_unwritten,
+)
 from chimbuko.core.traceschema import (
     ARRAY_COLUMNS,
     COMMS,
     COUNTERS,
     ENDING,
+    EVENT_TYPE,
     EVENTS,
+    NOT_RECORDED,
     UNTRACED_CHILDREN,
+    EventType,
     StreamNames,
 )
 from chimbuko.instrument.tracer.chunks import COMPLETE, Handover, Header
 from chimbuko.instrument.tracer.members import Members, Started, State
 from chimbuko.instrument.tracer.rejoining import MemberLine
-from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, Step, StepBuilder
+from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, MAIN_THREAD, Step, StepBuilder
 from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS
 from chimbuko.runtime.process.ranks import size_from
 
@@ -123,6 +133,8 @@ class Writing:
         self._started = Started()
         self._builder = StepBuilder(header)
         self._note_stored = note_stored
+        self._calls = 0
+        """Calls that were written."""
         size = size_from(os.environ)
         self._first_rank = self._claimed(number, size)
         members.set_rank(number, self._first_rank + header.rank)
@@ -202,18 +214,36 @@ class Writing:
             # The recorder describes the end itself.
             if is_killed_child and (self._header.rank, 0, ENDING) not in builder.names.metadata:
                 self._describe(ENDING, "killed, or ended at once: its last 0.1 s may be missing")
-            self._write_steps(
-                stream, builder.cut_last_of_killed() if is_killed_child else builder.cut_last(end_ns)
-            )
+            last = builder.cut_last_of_killed() if is_killed_child else builder.cut_last(end_ns)
+            if end_ns is not None:
+                self._say_census(last)
+            self._write_steps(stream, last)
             # Whoever kills a program expects that no process of it is left.
             if settings.is_live and end_ns is not None:
                 _await_reader(stream, builder.names, read_mark, began + READER_WAIT_S)
         if not self._number:
             self._await_children()
 
+    def _say_census(self, last: Sequence[Step]) -> None:
+        """Say how many calls were seen, with what the recorder says of those that it did not hand over."""
+        metadata, at = self._builder.names.metadata, (self._header.rank, MAIN_THREAD)
+        written = self._calls + _entries(last)
+        unwritten = parse_unwritten(metadata.get((*at, CALL_COUNTS)), written)
+        source = "the recorder" if (*at, "Recorder") in metadata else "the Python tracer"
+        said = parse_census(metadata.get((*at, CALLS_SEEN)))
+        if said is None and not unwritten and (*at, NOT_RECORDED) in metadata:
+            # Something is missing of which nobody knows how many calls it was.
+            return
+        census = said or SourceCensus(source, written + sum(unwritten.values()), unwritten)
+        self._describe(CALLS_SEEN, census.text())
+        if self._settings.is_live:
+            name = self._header.program, self._header.rank, self._first_rank
+            census.leave_beside(self._settings.stream_path(*name))
+
     def _write_steps(self, stream: StreamWriter, steps: Iterable[Step]) -> None:
         names = self._builder.names
         for step in steps:
+            self._calls += _entries([step])
             stream.write_step(step.events, step.comms, step.counters, names, step.details, step.operations)
         self._note_stored(self._builder.row_count)
 
@@ -230,6 +260,10 @@ class Writing:
         latest = time.monotonic() + READER_WAIT_S
         while self._members.is_any_ending() and time.monotonic() < latest:
             time.sleep(LOOK_PERIOD_S)
+
+
+def _entries(steps: Iterable[Step]) -> int:
+    return sum(int((step.events[:, EVENT_TYPE] == EventType.ENTRY).sum()) for step in steps)
 
 
 def _await_reader(stream: StreamWriter, names: StreamNames, read_mark: Path, latest: float) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -17,13 +15,7 @@ from chimbuko.core.calls.record import (
     UNREAD_STREAMS,
     UNREADABLE_STREAMS,
 )
-from chimbuko.core.traceschema import (
-    CALL_COUNTS,
-    ENDING,
-    LEFT_OUT_FUNCTIONS,
-    NOT_RECORDED,
-    UNTRACED_CHILDREN,
-)
+from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, NOT_RECORDED, UNTRACED_CHILDREN
 from chimbuko.core.units import number_of
 from chimbuko.launcher.outcome.deaths import death_lines
 from chimbuko.provenance.query.run import Provenance
@@ -44,9 +36,6 @@ class TracerReports(msgspec.Struct, frozen=True):
     """Functions that were called so often, and were so short, that they were not recorded any more."""
     unrecorded: Texts
     """Events for which there was no room."""
-    calls_seen: int = 0
-    """Number of calls that the recorders saw."""
-    calls_recorded: int = 0
 
 
 def tracer_reports(provenance: Provenance) -> TracerReports:
@@ -57,14 +46,8 @@ def tracer_reports(provenance: Provenance) -> TracerReports:
         found = (m for m in provenance.metadata(key=key) if m.key == key)
         return {f"{m.program}:{m.rank}": m.value for m in found}
 
-    counts = [json.loads(text) for text in texts(CALL_COUNTS).values()]
     return TracerReports(
-        untraced=texts(UNTRACED_CHILDREN),
-        ended=texts(ENDING),
-        left_out=texts(LEFT_OUT_FUNCTIONS),
-        unrecorded=texts(NOT_RECORDED),
-        calls_seen=sum(count["seen"] for count in counts),
-        calls_recorded=sum(count["recorded"] for count in counts),
+        texts(UNTRACED_CHILDREN), texts(ENDING), texts(LEFT_OUT_FUNCTIONS), texts(NOT_RECORDED)
     )
 
 
@@ -101,7 +84,7 @@ def _untraced_lines(untraced: Texts) -> list[str]:
     return [f"Not traced: {total:,} {noun}, of rank {named}{more}"]
 
 
-_MAKE_ROOM = (
+MAKE_ROOM = (
     "leave a core free for the analysis, or make the trace smaller: 'chimbuko filter' lists what to leave out"
 )
 _DAMAGED = "the trace holds what cannot be there; record it again, with a newer TAU if it is TAU's"
@@ -130,14 +113,14 @@ DROPPED_STEPS = "steps dropped unread"
 WITHOUT_END = "streams without an end"
 
 ADVICE: Mapping[str, str] = {
-    MISSED_STEPS: f"a reader came after them, was replaced, or could not keep up; {_MAKE_ROOM}",
+    MISSED_STEPS: f"a reader came after them, was replaced, or could not keep up; {MAKE_ROOM}",
     DROPPED_STEPS: (
         "they outgrew their limit, or the room that was left, before they were read: raise --trace-limit "
-        f"and --node-limit, {_MAKE_ROOM}"
+        f"and --node-limit, {MAKE_ROOM}"
     ),
     "rows of a timer whose name was in a lost step": (
         "TAU names a function once, in the step of its first call; what helps against lost steps helps here: "
-        f"{_MAKE_ROOM}"
+        f"{MAKE_ROOM}"
     ),
     "rows of a timer not named yet": "the trace names functions later than they are called, or never",
     "rows of another program or rank": (
@@ -216,7 +199,7 @@ def everything(steps: int) -> Loss:
     return Loss(
         "every step",
         "each stream ended before its first step was read; does the program run long enough, and did it end "
-        f"well? If so, {_MAKE_ROOM}",
+        f"well? If so, {MAKE_ROOM}",
     )
 
 
@@ -254,26 +237,15 @@ def _extent(stream: LossyStream) -> int:
     return sum(stream.losses.values())
 
 
-def recorded_share(reports: TracerReports) -> str:
-    """Describe how many of the calls were recorded, never as all of them; empty where all were."""
-    if reports.calls_recorded == reports.calls_seen:
-        return ""
-    # Rounded down.
-    percent = math.floor(1000 * reports.calls_recorded / reports.calls_seen) / 10
-    return f"{percent:g} % of {number_of(reports.calls_seen, 'calls')}"
-
-
-def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = (), recorded: str = "") -> list[str]:
+def loss_lines(losses: Iterable[Loss], otherwise: str) -> list[str]:
     """Return lines for people: one that names all losses, and one for each advice.
 
     Parameters
     ----------
     losses
         What was counted.
-    reservations
-        Why more may be lost than was counted, in words.
-    recorded
-        How many of the calls were recorded, as by :func:`recorded_share`; empty for all.
+    otherwise
+        State of the call data where that is nothing.
     """
     by_advice: dict[str, list[str]] = {}
     texts = []
@@ -282,14 +254,6 @@ def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = (), recorde
         by_advice.setdefault(loss.advice, []).append(loss.text)
     by_advice.pop("", None)
     return [
-        *([f"Recorded: {recorded}; the others are named below"] if recorded else []),
-        f"Lost: {'; '.join(texts) or _nothing(reservations, recorded)}",
+        f"Lost: {'; '.join(texts)}" if texts else f"Call data: {otherwise}",
         *(f"  {' and '.join(of_advice)}: {advice}" for advice, of_advice in by_advice.items()),
     ]
-
-
-def _nothing(reservations: Sequence[str], recorded: str) -> str:
-    what = "nothing of what is recorded" if recorded else "nothing"
-    if not reservations:
-        return what
-    return f"{what} that was counted, but {' and '.join(reservations)}: see below"

@@ -10,10 +10,12 @@ import msgspec
 
 from chimbuko.capture.symbols.taunames import is_offset_name
 from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.calls.census import Census, census_of
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import NO_ROOM_RECORDS, StreamHealth
 from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, UNRESOLVED
 from chimbuko.core.units import format_duration_us, number_of
+from chimbuko.launcher.outcome.census import missing_calls, without_loss
 from chimbuko.launcher.outcome.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
 from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
@@ -29,7 +31,6 @@ from chimbuko.launcher.outcome.losses import (
     everything,
     loss_lines,
     place_lines,
-    recorded_share,
     report_lines,
     tracer_reports,
     undelivered,
@@ -91,6 +92,10 @@ class Summary(msgspec.Struct, frozen=True):
     """Anomalies that are counted, but not recorded: too many of their function, or no room in a spool."""
     broken_streams: list[str]
     """Streams whose end is missing: their program was killed, or they could not be read to it."""
+    unread_streams: list[str]
+    """Streams of those whose program ended in order: they were not read to their end."""
+    census: Census
+    """Calls that were analysed, and those that their sources saw."""
     unresolved: dict[str, int]
     """Functions of which only the address is known, by program."""
     unnamed: dict[str, list[str]]
@@ -162,6 +167,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         losses=_total_losses(health),
         dropped=sum(item.anomalies for item in provenance.dropped()),
         broken_streams=[f"{s.program}:{s.rank}" for s in health if s.state != "ended"],
+        unread_streams=[f"{s.program}:{s.rank}" for s in health if s.state != "ended" and s.source],
+        census=census_of(health),
         unresolved=_unresolved(provenance),
         unnamed=_unnamed(provenance),
         reports=tracer_reports(provenance),
@@ -232,7 +239,7 @@ def summary_lines(summary: Summary) -> list[str]:
         + (f" ({summary.reduction:.0f}× less)" if summary.reduction >= LEAST_REDUCTION else "")
     )
     if summary.ranks:
-        lines += loss_lines(losses_of(summary), _reservations(summary), recorded_share(summary.reports))
+        lines += loss_lines(losses_of(summary), without_loss(summary.census, _reservations(summary)))
         lines += place_lines(summary.lossy)
     lines += [
         f"Unresolved: {number_of(number, 'functions')} of {program}, known by address only; "
@@ -347,23 +354,26 @@ def _large_step_text(step: LargeStep, run: str) -> str:
 def _reservations(summary: Summary) -> list[str]:
     """Why more may be lost than was counted."""
     reports = summary.reports
-    # Where the calls are counted, their share is said instead.
-    is_partial = (reports.unrecorded and not recorded_share(reports)) or reports.untraced
+    # Where the calls are counted, the census says how many are missing.
+    is_partial = (reports.unrecorded and summary.census.uncounted) or reports.untraced
     found = {"not all was recorded": is_partial, "there were problems": summary.problems}
     return [text for text, holds in found.items() if holds]
 
 
 def losses_of(summary: Summary) -> list[Loss]:
     """All that was lost; never nothing where no call was seen."""
-    losses = [counted(kind, number) for kind, number in summary.losses.items()]
+    losses = missing_calls(summary.census)
+    losses += [counted(kind, number) for kind, number in summary.losses.items()]
     if summary.gap_steps:
         losses.append(counted(_gaps(summary.transport), summary.gap_steps))
     too_many = summary.dropped - summary.losses.get(NO_ROOM_RECORDS, 0)
     if too_many > 0:
         losses.append(unrecorded(too_many))
-    if summary.broken_streams:
+    # Of those whose source has ended in order the census says what is missing.
+    broken = [stream for stream in summary.broken_streams if stream not in summary.unread_streams]
+    if broken:
         is_recorded = summary.transport == Transport.RECORDED
-        losses.append(without_end(summary.broken_streams, summary.is_interrupted, is_recorded))
+        losses.append(without_end(broken, summary.is_interrupted, is_recorded))
     if summary.lost_agents:
         losses.append(undelivered(summary.lost_agents))
     if not summary.calls:
@@ -380,7 +390,8 @@ def _lossy(health: list[StreamHealth], gaps: str) -> list[LossyStream]:
     found = []
     for stream in health:
         losses = stream.losses | ({gaps: stream.gap_steps} if stream.gap_steps else {})
-        losses |= {} if stream.state == "ended" else {WITHOUT_END: 1}
+        losses |= {f"calls {reason}": n for reason, n in census_of([stream]).differences.items()}
+        losses |= {} if stream.state == "ended" or stream.source else {WITHOUT_END: 1}
         if losses:
             found.append(LossyStream(f"{stream.program}:{stream.rank}", stream.node, losses))
     return found

@@ -62,6 +62,7 @@ def assert_equal(stacks: CallStacks, slow: SlowStacks) -> None:
     assert stacks.counter_calls.tolist() == rows_of(slow.counters)
     assert stacks.losses.tolist() == [slow.losses[kind] for kind in range(stack.LOSS_KINDS)]
     assert stacks.gap_steps == slow.gap_steps
+    assert stacks.open_calls == sum(not call.exit and not call.flags & stack.LOST for call in slow.calls)
     assert stacks.interval_us == slow.interval_us
 
 

@@ -154,7 +154,8 @@ def test_ranks_and_names(tmp_path: Path) -> None:
     )
     assert [stream.rank for stream in result.streams] == [0, 1, 2]
     metadata = steps_of(result.streams[2].path)[1].metadata
-    assert metadata == {(2, 0, "Process Name"): "MPI Rank 2", (2, 0, "Thread Name"): "worker"}
+    names = {key: value for key, value in metadata.items() if key[2].endswith("Name")}
+    assert names == {(2, 0, "Process Name"): "MPI Rank 2", (2, 0, "Thread Name"): "worker"}
 
 
 def test_files_have_processes_of_their_own(tmp_path: Path) -> None:
@@ -190,7 +191,16 @@ def test_packed_file_that_is_cut_off(tmp_path: Path) -> None:
         (b"hello", "not a trace in a format that is known here"),
         (b"[]", "there are no calls in it (no events were found)"),
         (b'[{"ph": "X"}]', "there are no calls in it (left out of the traces: events without a time: 1)"),
-        (b"{}", "there are no calls in it (no events were found)"),
+        (b"{}", "it has no traceEvents, and nothing else: no layout that is known here"),
+        (
+            b'{"nodes": [], "startTime": 1, "samples": [], "timeDeltas": []}',
+            "it has no traceEvents, but nodes, startTime, samples, timeDeltas: a CPU profile of V8",
+        ),
+        (
+            b'{"rocprofiler-sdk-tool": [{',
+            "but rocprofiler-sdk-tool: rocprofv3's own JSON; 'rocprofv3 --output",
+        ),
+        (b'{"Event": "Start", "Spark Version": "3"}\n{"Event"', "an event log of Spark"),
         (b"\x1f\x8b\x08broken", "cannot be read"),
     ],
 )
@@ -216,3 +226,31 @@ def test_no_event_does_harm(events: list[dict[str, Any]]) -> None:
     table = taken.feed(json.dumps(events).encode())
     assert len(table) <= 2 * len(events) or any(isinstance(event.get("args"), dict) for event in events)
     taken.finish()
+
+
+def test_events_one_a_line(tmp_path: Path) -> None:
+    lines = [json.dumps({"ph": "X", "name": "f", "pid": 1, "tid": 1, "ts": 10 * n, "dur": 5}) for n in (1, 2)]
+    result = converted(tmp_path, "\n".join(lines).encode())
+    assert calls_of(result) == [(0, 0, "f", 10, 15), (0, 0, "f", 20, 25)]
+    assert result.complaints == []
+
+
+def test_times_of_another_year_are_left_out_and_said(tmp_path: Path) -> None:
+    now = 1_700_000_000_000_000
+    times = [0.0, 0.0, *(now + 10 * n for n in range(3))]
+    result = converted(tmp_path, chrome(*({"ph": "X", "name": "f", "ts": ts, "dur": 5} for ts in times)))
+    assert [call[3] for call in calls_of(result)] == [now, now + 10, now + 20]
+    assert result.complaints == [
+        "2 events have times around 1970-01-01, 54 years before the others: they cannot be of one recording, "
+        "and are left out",
+        "left out of the traces: events whose time lies years from the others: 2",
+    ]
+
+
+def test_clocks_that_are_years_apart_are_said(tmp_path: Path) -> None:
+    texts = [chrome({"ph": "X", "name": "f", "ts": ts, "dur": 5}) for ts in (1_700_000_000_000_000, 1000)]
+    result = converted(tmp_path, *texts)
+    assert len(calls_of(result)) == 2
+    assert result.complaints == [
+        "the times of rank 1 lie 54 years before those of the others: their clocks differ"
+    ]

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.capture.formats.conversion import Converted, convert
-from chimbuko.capture.formats.following import LATE, Following, GrowingFile, Held, LiveRanks, without_end
+from chimbuko.capture.formats.following import Following, GrowingFile, Held, LiveRanks, without_end
+from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.capture.formats.readers.events import Catalogue, Kind, table_of
 from chimbuko.capture.formats.readers.jsontext import JsonText
 from chimbuko.capture.trace.discovery import find_recorded
@@ -79,6 +80,7 @@ def test_a_file_that_is_written_anew(tmp_path: Path) -> None:
 def test_held_events_come_in_order_or_are_counted(parts: list[list[tuple[int, int, Kind]]]) -> None:
     """Times and durations in tenths of a second."""
     catalogue = Catalogue()
+    catalogue.track(catalogue.process(0), 0)
     held = Held(catalogue)
     due = []
     for part in parts:
@@ -87,7 +89,7 @@ def test_held_events_come_in_order_or_are_counted(parts: list[list[tuple[int, in
     events, _ = held.due(is_all=True)
     found = np.concatenate([*due, events])
     assert (np.diff(found["time_ns"]) >= 0).all()
-    assert len(found) + catalogue.losses[LATE] == sum(map(len, parts))
+    assert len(found) + catalogue.losses[Dropped.LATE] == sum(map(len, parts))
 
 
 def test_ranks_stay_what_they_are() -> None:
@@ -129,6 +131,6 @@ def test_what_is_followed_is_what_is_converted(tmp_path: Path) -> None:
     assert calls_of(followed)[:400] == calls_of(expected)[:400]
     assert "it ends within what begins at byte" in following.catalogue.complaints[0]
     # The second one came when the first was beyond it: of that what is not too late is there.
-    late = following.catalogue.losses[LATE]
+    late = following.catalogue.losses[Dropped.LATE]
     assert 0 < late < 800
     assert len(calls_of(followed)) < 800

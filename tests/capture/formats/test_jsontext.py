@@ -61,6 +61,14 @@ def test_object(events: list[Any], beside: dict[str, Any], cuts: list[int]) -> N
     assert reader.is_whole and not reader.complaint
 
 
+@given(EVENTS.filter(len), st.lists(st.integers(0, 10_000), max_size=5))
+def test_events_without_an_array(events: list[Any], cuts: list[int]) -> None:
+    events = [{"ph": "X"} | event for event in events]
+    reader, found = taken("\n".join(map(json.dumps, events)).encode(), cuts)
+    assert found == events
+    assert reader.has_events and not reader.complaint and not reader.stray
+
+
 @given(EVENTS, st.integers(0, 10_000), st.booleans())
 def test_what_comes_before_the_end_is_taken(events: list[Any], cut: int, is_object: bool) -> None:
     """A text that is cut off anywhere gives the events that were complete."""
@@ -104,6 +112,7 @@ def test_kernel_is_its_reference(text: str) -> None:
         (b'[{"a": 1},\n', ""),
         (b'{"traceEvents": [{"a": 1}\n', ""),
         (b"{5}", "at byte 1 there should be the name of a value"),
+        (b"[] []", "at byte 3 there is more, behind its end"),
         (b'{"a" 5}', "at byte 5 there should be a colon"),
     ],
 )

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from chimbuko.capture.formats.conversion import convert
+from chimbuko.capture.formats.readers import kineto
+from chimbuko.capture.formats.readers.events import Catalogue
 from chimbuko.capture.formats.readers.kineto import CORRELATION_ID
+from chimbuko.capture.formats.readers.registry import PIECE_BYTES
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.sourcecensus import CALLS_SEEN
 from chimbuko.core.traceschema import OPERATION_COMMUNICATOR, OPERATION_NUMBER, OPERATION_RANK
 from evaluation.recorded import analyse
 from tests.capture.formats.traces import calls_of, converted, rows_of, steps_of
@@ -61,6 +68,76 @@ def test_ranks_and_times(tmp_path: Path) -> None:
     ]
 
 
+BESIDE = {"schemaVersion": 1, "distributedInfo": {"rank": 3, "world_size": 4}, "baseTimeNanoseconds": 10**15}
+
+
+def test_what_stands_behind_the_events_holds_for_all_of_them(tmp_path: Path) -> None:
+    """In a file that is read in two pieces, and of which the first 64 kB do not say of what format it is."""
+    event = {"ph": "X", "pid": 7, "tid": 7, "dur": 10, "name": "f", "args": {"x": "p" * 2000}}
+    events = [event | {"ts": 20 * number} for number in range(PIECE_BYTES // 1900)]
+    text = json.dumps({"metadata": {}, "traceEvents": events} | BESIDE).encode()
+    result = converted(tmp_path, text)
+    assert [(call[0], call[3]) for call in calls_of(result)] == [
+        (3, 10**12 + 20 * number) for number in range(len(events))
+    ]
+
+
+def test_what_stands_behind_the_events_of_a_file_that_grows() -> None:
+    whole = json.dumps({"traceEvents": [{"ph": "X", "name": "f", "ts": 5, "dur": 1}]} | BESIDE).encode()
+    catalogue = Catalogue()
+    reader = kineto.Reader(catalogue, 0, "trace.json")
+    assert not len(reader.feed(whole[:-5]))
+    assert reader.feed(whole[-5:])["time_ns"].tolist() == [10**15 + 5000]
+    assert catalogue.processes[0].rank == 3
+
+
+def test_an_array_of_its_events_is_known_by_their_categories(tmp_path: Path) -> None:
+    launch = {
+        "ph": "X",
+        "cat": "cuda_runtime",
+        "name": "cudaLaunchKernel",
+        "ts": 5,
+        "dur": 1,
+        "pid": 9,
+        "tid": 9,
+    }
+    kernel = launch | {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7}
+    result = converted(tmp_path, json.dumps([launch, kernel]).encode())
+    assert [call[:3] for call in calls_of(result)] == [(0, 0, "cudaLaunchKernel"), (0, 1, "gemm")]
+
+
+@pytest.mark.parametrize("is_world_known", [True, False])
+def test_windows_of_one_process_are_one_rank(tmp_path: Path, is_world_known: bool) -> None:
+    """Two windows of each of two ranks, whose operations are counted anew in each window."""
+    paths = []
+    for window, rank in itertools.product((0, 1), (0, 1)):
+        about = BESIDE | {"distributedInfo": {"rank": rank, "world_size": 2}, "host_name": "c042"}
+        if not is_world_known:
+            del about["distributedInfo"]
+        # The first window of rank 1 lacks an operation.
+        events = [
+            {
+                "ph": "X",
+                "name": "gloo:all_reduce",
+                "pid": 40 + rank,
+                "tid": 1,
+                "ts": 100 * window + 10 * step,
+                "dur": 5,
+            }
+            for step in range(4 - (window == 0 and rank == 1))
+        ]
+        paths.append(tmp_path / f"w{rank}.{window}.pt.trace.json")
+        paths[-1].write_text(json.dumps(about | {"traceEvents": events}))
+    result = convert(paths, tmp_path / "streams", "training", 10**6)
+    assert [stream.rank for stream in result.streams] == [0, 1]
+    assert [len([call for call in calls_of(result) if call[:2] == (rank, 0)]) for rank in (0, 1)] == [8, 7]
+    last = {}
+    for row in rows_of(result, "operations"):
+        last[row[OPERATION_RANK], row[OPERATION_COMMUNICATOR]] = row[OPERATION_NUMBER]
+    assert sorted(last.values()) == [2, 3, 3, 3]
+    assert len({group for _, group in last}) == 2
+
+
 def test_launches_and_kernels(tmp_path: Path) -> None:
     result = converted(
         tmp_path,
@@ -80,7 +157,11 @@ def test_launches_and_kernels(tmp_path: Path) -> None:
     (stream,) = result.streams
     _, names = steps_of(stream.path)
     assert names.counters == {0: CORRELATION_ID}
-    assert names.metadata == {(0, 1, "CUDA Device"): "0", (0, 1, "CUDA Stream"): "7"}
+    assert names.metadata == {
+        (0, 0, CALLS_SEEN): '{"source":"the trace","seen":2,"unwritten":{}}',
+        (0, 1, "CUDA Device"): "0",
+        (0, 1, "CUDA Stream"): "7",
+    }
     assert [(row[2], row[4]) for row in rows_of(result, "counters")] == [(0, 41), (1, 41)]
     assert [call[2] for call in calls_of(result)] == ["cudaLaunchKernel", "gemm"]
 

@@ -251,3 +251,14 @@ def test_targets_that_cannot_be(tmp_path: Path) -> None:
     ):
         with pytest.raises(TraceFormatError, match=complaint):
             merge(streams, [], target, is_aligned=False)
+
+
+def test_rows_that_are_left_out_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "tau-metrics-p-0.bp"
+    names = StreamNames(timers={0: "f"}, event_types={int(kind): kind.name for kind in EventType})
+    rows = np.array([[0, 0, 0, kind, 0, time_us] for kind, time_us in ((0, 5), (1, 9), (0, 0))], np.uint64)
+    nothing = np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64)
+    with StreamWriter(path) as writer:
+        writer.write_step(rows, *nothing, names)
+    merged = merge(find_recorded([str(path)]), [], tmp_path / "all.json", is_aligned=False)
+    assert merged.complaints == [f"{path}: left out are 1 events whose time is absurd"]

@@ -14,6 +14,7 @@ import pytest
 from chimbuko.ad.calls.stacks import LOSS_NAMES
 from chimbuko.core.calls.record import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.sourcecensus import SourceCensus
 from chimbuko.core.traceschema import ENDING, UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
 from chimbuko.core.units import number_of
 from chimbuko.launcher.outcome.losses import ADVICE, Loss, LossyStream, loss_lines, place_lines
@@ -125,7 +126,7 @@ def test_stream_without_an_end_is_reported(state: str, summary_of: Summarize) ->
 
 def test_what_agents_that_are_gone_had_not_delivered_is_lost(summary_of: Summarize) -> None:
     summary = msgspec.structs.replace(summary_of([]), lost_agents=["agent-node1", "agent-node2"])
-    (line,) = (line for line in summary_lines(summary) if line.startswith("Lost: "))
+    (line,) = (line for line in summary_lines(summary) if line.startswith(("Lost: ", "Call data: ")))
     assert line == "Lost: what agent-node1, agent-node2 had not delivered"
 
 
@@ -155,36 +156,25 @@ def test_slow_ranks_of_a_node_are_reported_together_and_each_once() -> None:
 
 def lost_lines(summary: Summary) -> list[str]:
     lines = summary_lines(summary)
-    first = next(number for number, line in enumerate(lines) if line.startswith("Lost: "))
+    first = next(number for number, line in enumerate(lines) if line.startswith(("Lost: ", "Call data: ")))
     return [line for number, line in enumerate(lines) if number == first or line.startswith("  ")]
 
 
 def test_nothing_lost_is_one_line(summary_of: Summarize) -> None:
-    assert lost_lines(summary_of([])) == ["Lost: nothing"]
+    assert lost_lines(summary_of([])) == [
+        "Call data: no loss known, but what recorded 1 rank does not say how many calls it saw"
+    ]
 
 
 def test_nothing_is_not_said_alone_where_more_may_be_lost(summary_of: Summarize) -> None:
     whole = summary_of([])
     unrecorded = msgspec.structs.replace(whole.reports, unrecorded={"0:3": "7 calls"})
     partial = msgspec.structs.replace(whole, reports=unrecorded)
-    assert lost_lines(partial) == ["Lost: nothing that was counted, but not all was recorded: see below"]
+    assert lost_lines(partial) == ["Call data: no loss known, but not all was recorded: see below"]
     (first,) = lost_lines(msgspec.structs.replace(partial, problems=["the recorder has failed"]))
-    assert (
-        first == "Lost: nothing that was counted, but not all was recorded and there were problems: see below"
-    )
+    assert first == "Call data: no loss known, but not all was recorded and there were problems: see below"
     (first,) = lost_lines(msgspec.structs.replace(whole, problems=["the dashboard has failed"]))
-    assert first == "Lost: nothing that was counted, but there were problems: see below"
-
-
-def test_how_many_of_the_calls_are_recorded_is_the_headline(summary_of: Summarize) -> None:
-    whole = summary_of([])
-    reports = msgspec.structs.replace(
-        whole.reports, unrecorded={"0:3": "7 calls"}, calls_seen=2_871_556, calls_recorded=2_871_549
-    )
-    lines = summary_lines(msgspec.structs.replace(whole, reports=reports))
-    at = lines.index("Lost: nothing of what is recorded")
-    # Not all are never 100 %.
-    assert lines[at - 1] == "Recorded: 99.9 % of 2,871,556 calls; the others are named below"
+    assert first == "Call data: no loss known, but there were problems: see below"
 
 
 def test_what_was_lost_comes_with_what_to_do(summary_of: Summarize) -> None:
@@ -257,14 +247,14 @@ def test_every_kind_of_loss_has_an_advice(kind: str) -> None:
 
 
 def test_losses_without_advice_are_named_only() -> None:
-    assert loss_lines([Loss("7 of these", "")]) == ["Lost: 7 of these"]
+    assert loss_lines([Loss("7 of these", "")], "complete") == ["Lost: 7 of these"]
 
 
 def test_what_there_was_no_room_for_comes_with_its_remedy_and_counts_once(summary_of: Summarize) -> None:
     losses = {NO_ROOM_RECORDS: 7, UNREAD_STREAMS: 1}
     summary = msgspec.structs.replace(summary_of([function("main", 1, 1e6)], losses=losses), dropped=9)
     lines = summary_lines(summary)
-    (lost,) = (line for line in lines if line.startswith("Lost: "))
+    (lost,) = (line for line in lines if line.startswith(("Lost: ", "Call data: ")))
     assert f"7 {NO_ROOM_RECORDS}" in lost and number_of(1, UNREAD_STREAMS) in lost
     assert "records of 2 anomalies, too many of their functions" in lost
     assert any("set TMPDIR" in line for line in lines)
@@ -283,3 +273,35 @@ def test_all_that_is_left_in_the_folder_counts(summary_of: Summarize) -> None:
         traced = msgspec.structs.replace(with_all, trace_bytes=trace_bytes)
         (line,) = (line for line in summary_lines(traced) if line.startswith("Data: "))
         assert line.endswith(f"left in the run's folder{less}")
+
+
+def test_call_data_is_complete_where_the_source_has_seen_as_many(summary_of: Summarize) -> None:
+    summary = summary_of([], calls=40, open_calls=2, source=SourceCensus("the recorder", 42))
+    assert lost_lines(summary) == ["Call data: complete"]
+    assert summary.census.ranks[0].unended == 2
+
+
+def test_what_the_source_has_seen_and_is_not_here_is_lost_by_reason(summary_of: Summarize) -> None:
+    source = SourceCensus("the recorder", 1000, {"without room in the buffer of a thread": 30})
+    summary = summary_of([], calls=940, source=source, gap_steps=2)
+    assert lost_lines(summary)[0] == (
+        "Lost: 30 of 1,000 calls (3 %) without room in the buffer of a thread; "
+        "30 of 1,000 calls (3 %) in steps that were never read; 2 steps never seen"
+    )
+
+
+def test_a_stream_that_nobody_read_to_its_end_is_not_laid_at_the_programs_door(summary_of: Summarize) -> None:
+    summary = summary_of([], calls=240, source=SourceCensus("the recorder", 1000), state="broken")
+    first, advice, place = lost_lines(summary)
+    assert first == (
+        "Lost: 760 of 1,000 calls (76 %) in steps at the end of the stream, which nobody read although the "
+        "program ended in order"
+    )
+    assert "their reader was killed" in advice and "what the program said" not in advice
+    assert place.startswith("  on n, rank 0:3: 760 calls in steps at the end of the stream")
+
+
+def test_nothing_is_called_complete_of_which_no_event_is_on_record(summary_of: Summarize) -> None:
+    assert lost_lines(summary_of([], rows=0)) == [
+        "Call data: unknown, as how much was recorded is not on record"
+    ]

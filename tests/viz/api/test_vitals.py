@@ -25,6 +25,17 @@ def test_the_whole_is_the_sum_of_its_streams(api: Api, finished: MadeRun, proven
     assert body["storage"]["trace_bytes"] == sums["size_bytes"]
     assert body["storage"]["stored_bytes"] >= finished.directory.store_path.stat().st_size > 0
     assert body["status"]["state"] == "ended"
+    census = body["census"]
+    assert (census["verdict"], census["differences"]) == (
+        "incomplete",
+        {"in steps that were never read": 640},
+    )
+    assert (census["analysed"], census["seen"]) == (sums["calls"], sums["calls"] + 640)
+    assert census["ranks"][0] == {
+        **{"stream": "0:2", "source": "the recorder", "unended": 0},
+        **{"seen": streams[2].calls + 640, "analysed": streams[2].calls},
+        "differences": {"in steps that were never read": 640},
+    }
 
 
 def test_what_was_not_recorded_is_summed_by_function(api: Api, provenance: Provenance) -> None:
@@ -45,7 +56,10 @@ def test_streams_that_lost_most_come_first_in_pages(api: Api, finished: MadeRun)
     assert first["streams"][0]["gap_steps"] == 4 and first["total"] == 5
     second = api.ask(f"streams?limit=2&cursor={first['next']}").json
     assert [stream["rank"] for stream in second["streams"]] == [1, 3]
-    expected = [msgspec.structs.asdict(stream) for stream in finished.health()]
+    expected = [
+        msgspec.structs.asdict(stream) | {"source": msgspec.to_builtins(stream.source)}
+        for stream in finished.health()
+    ]
     assert api.ask("streams?sort=rank").json["streams"] == expected
 
 

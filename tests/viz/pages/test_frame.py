@@ -61,7 +61,7 @@ def test_the_bar_says_how_the_run_is(page: Page, finished: MadeRun) -> None:
     assert facts == {
         "run clock": "clock 1:00",
         "step": "59",
-        "loss": "1.33 %",
+        "steps lost": "lost 1.33 %",
         "ranks": "5/5",
         "anomalies": f"▲ {len(finished.anomalies)}",
     }

@@ -62,7 +62,8 @@ def station(page: Page, name: str) -> tuple[str, str]:
 
 def test_it_opens_with_whether_the_findings_can_be_trusted(page: Page) -> None:
     assert page.locator("[data-answer]").inner_text() == (
-        "With care: 4 steps of 1 rank were not analysed, so their counts are lower bounds; "
+        "With care: call data incomplete, 640 of 48,000 calls (1 %) are missing; "
+        "4 steps of 1 rank were not analysed, so their counts are lower bounds; "
         "3 rows could not be used."
     )
 
@@ -79,7 +80,7 @@ def test_the_way_of_the_events_has_the_figures_of_the_store(
         f"{round(events / seconds):,} events/s",
         f"{events:,} events, {size / 1e6:.2f} MB",
     )
-    assert station(page, "lost") == ("4 steps", "4 steps, 3 rows")
+    assert station(page, "lost") == ("640 calls", "4 steps, 3 rows")
     stored = finished.directory.store_path.stat().st_size
     kept = float(station(page, "store")[1].split(" ")[0])
     assert kept == pytest.approx(stored / 1e3, rel=0.5)
@@ -113,6 +114,16 @@ def test_a_lost_step_leads_to_its_rank_on_the_overview(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_url("**/r/heat?sel=0:2&zoom=15..28")
+
+
+def test_call_data_of_each_rank_stands_beside_what_its_source_saw(page: Page, provenance: Provenance) -> None:
+    first, *others = rows(page, "calldata")
+    calls = {f"{one.program}:{one.rank}": one.calls for one in provenance.health()}
+    seen, analysed = (f"{calls['0:2'] + missing:,}" for missing in (640, 0))
+    assert first == ["0:2", "the recorder", seen, analysed, "0", "640 in steps that were never read"]
+    assert {row[0]: row[2:4] for row in others} == {
+        rank: [f"{number:,}"] * 2 for rank, number in calls.items() if rank != "0:2"
+    }
 
 
 def test_streams_are_those_of_the_store_in_the_order_asked_for(page: Page, provenance: Provenance) -> None:

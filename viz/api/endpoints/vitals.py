@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from chimbuko.core.calls.census import Census, census_of
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan.placingadvice import AgentAdvice, advise, points
@@ -53,6 +54,8 @@ class VitalsAnswer(Answer, frozen=True, kw_only=True):
 
     status: Status
     sums: StreamSums
+    census: Census
+    """Calls that were analysed, and those that their sources saw."""
     agents: list[AgentState]
     """Agents, those furthest behind first, at most a hundred; empty where no agent has reported."""
     agent_sums: AgentState | None
@@ -190,10 +193,12 @@ def vitals(run: ServedRun) -> VitalsAnswer:
     for dropped in run.provenance.dropped():
         unrecorded[dropped.function] += dropped.anomalies
     pruned = run.provenance.prunings()
-    sums = StreamSums.of(feed.state.totals.streams())
+    streams = feed.state.totals.streams()
+    sums = StreamSums.of(streams)
     return VitalsAnswer(
         status=feed.status(),
         sums=sums,
+        census=census_of(streams),
         agents=agents[:MOST_NAMED],
         agent_sums=_summed(agents) if agents else None,
         agents_total=len(agents),

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from caliperreader import CaliperStreamReader
 
+from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.capture.formats.readers.events import Catalogue, Kind, Row, table_of
 from chimbuko.capture.formats.readers.registry import UNREADABLE, open_unpacked
 from chimbuko.core.arrays import Table
@@ -108,15 +109,15 @@ class _Regions:
 
     def take(self, record: Mapping[str, Any]) -> None:
         """One record."""
+        edges = [(kind, value) for key, value in record.items() if (kind := _kind(key)) is not None]
         time_ns = _time_ns(record)
-        if time_ns is None:
+        if time_ns is None or not edges:
+            self._catalogue.losses[Dropped.NO_TIME if edges else Dropped.OTHER_RECORDS] += len(edges) or 1
             return
         track = self._track(record)
-        for key, value in record.items():
-            kind = Kind.BEGIN if key.startswith(_BEGIN) else Kind.END if key.startswith(_END) else None
-            if kind is not None:
-                self._rows.append((time_ns, 0, 0, track, self._catalogue.name(_last(value)), kind))
-                self.count += 1
+        for kind, value in edges:
+            self._rows.append((time_ns, 0, 0, track, self._catalogue.name(_last(value)), kind))
+        self.count += len(edges)
 
     def rows(self) -> Table:
         """Return the rows that have come since the last call."""
@@ -130,6 +131,10 @@ class _Regions:
             self._catalogue.processes[process].rank = int(rank)
         thread = next((_last(record[name]) for name in _THREADS if name in record), "")
         return self._catalogue.track(process, thread)
+
+
+def _kind(key: str) -> Kind | None:
+    return Kind.BEGIN if key.startswith(_BEGIN) else Kind.END if key.startswith(_END) else None
 
 
 def _time_ns(record: Mapping[str, Any]) -> int | None:

@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from chimbuko.capture.formats.readers.events import (
-    INSTANTS,
-    NO_NAME,
-    Catalogue,
-    Kind,
-    Row,
-    TrackKind,
-    table_of,
-)
+from chimbuko.capture.formats.readers.dropped import Dropped
+from chimbuko.capture.formats.readers.events import NO_NAME, Catalogue, Kind, Row, TrackKind, table_of
 from chimbuko.capture.formats.readers.flows import Flows
 from chimbuko.capture.formats.readers.jsontext import JsonText
 from chimbuko.core.arrays import Table
@@ -32,24 +25,19 @@ NS_PER_US: Final = 1000
 MOST_WHOLE_US: Final = MOST_NS / NS_PER_US
 _CALL: Final = int(Kind.CALL)
 MOST_FUNCTIONS: Final = 1 << 18
+MOST_DIGITS: Final = 19
+"""Number of digits from which on the number of a process is taken for a text."""
 _RANK: Final = re.compile(r"\brank\s*[:#=]?\s*(\d{1,7})\b", re.IGNORECASE)
 _WITHOUT_MEANING: Final = {
-    "i": INSTANTS,
-    "I": INSTANTS,
-    "R": INSTANTS,
-    "n": INSTANTS,
-    "T": INSTANTS,
-    "p": INSTANTS,
-    "P": "samples",
-    "N": "objects",
-    "O": "objects",
-    "D": "objects",
-    "v": "memory dumps",
-    "V": "memory dumps",
-    "c": "clock synchronisations",
-    "(": "contexts",
-    ")": "contexts",
+    **dict.fromkeys("iIRnTp", Dropped.INSTANTS),
+    "P": Dropped.SAMPLES,
+    **dict.fromkeys("NOD", Dropped.OBJECTS),
+    **dict.fromkeys("vV", Dropped.MEMORY_DUMPS),
+    "c": Dropped.CLOCKS,
+    **dict.fromkeys("()", Dropped.CONTEXTS),
 }
+_TRAILING_COMMA: Final = re.compile(r'("(?:[^"\\]|\\.)*")|,(\s*[}\]])')
+"""Comma before a closing bracket, which many programs write; texts match first, and stay as they are."""
 
 
 NO_ARGUMENTS: Final = msgspec.Raw(b"null")
@@ -116,6 +104,9 @@ class Reader:
             "M": self._metadata,
         }
 
+    def foreknow(self, beside: Mapping[str, Any]) -> None:
+        """Take what stands beside the events, for readers of dialects to which it matters."""
+
     @property
     def complaint(self) -> str:
         """Why not all of it could be read; empty where it could."""
@@ -124,13 +115,15 @@ class Reader:
     def feed(self, data: bytes) -> Table:
         """Take in the next bytes; the events that are known now."""
         handlers, losses = self._handlers, self.catalogue.losses
-        for event in self._decoded(self.text.feed(data)):
+        for event, text in self._decoded(self.text.feed(data)):
             handler = handlers.get(event.ph) if type(event.ph) is str else None
             if handler is not None:
                 handler(event)
-            elif event.ph is not None or event.name is not None:
-                # PerfFlowAspect's own tests end an array by an empty object.
-                losses[_WITHOUT_MEANING.get(str(event.ph), "events of an unknown phase")] += 1
+            elif event.ph is not None:
+                losses[_WITHOUT_MEANING.get(str(event.ph), Dropped.UNKNOWN_PHASE)] += 1
+            elif text[1:-1].strip():
+                # PerfFlowAspect's own tests end an array by an empty object, which is no event.
+                losses[Dropped.NO_PHASE] += 1
         rows, self._rows = self._rows, []
         return table_of(rows)
 
@@ -139,36 +132,40 @@ class Reader:
         self.text.finish()
         self._flows.finish()
         if self.text.stray:
-            self.catalogue.losses["pieces of text between events"] += self.text.stray
+            self.catalogue.losses[Dropped.STRAY] += self.text.stray
         return table_of([])
 
-    def _decoded(self, texts: list[bytes]) -> list[ChromeEvent]:
+    def _decoded(self, texts: list[bytes]) -> Iterator[tuple[ChromeEvent, bytes]]:
         try:
-            return _MANY.decode(b"[" + b",".join(texts) + b"]")
+            return zip(_MANY.decode(b"[" + b",".join(texts) + b"]"), texts, strict=True)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return [event for text in texts if (event := self._decoded_one(text)) is not None]
+            events = ((self._decoded_one(text), text) for text in texts)
+            return ((event, text) for event, text in events if event is not None)
 
     def _decoded_one(self, text: bytes) -> ChromeEvent | None:
-        """An event that the strict reader does not take: with Python's NaN, or bytes that are no UTF-8."""
+        """An event that the strict reader does not take: with Python's NaN, bytes that are no UTF-8, or a
+        comma behind the last value.
+        """
         try:
             return _ONE.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass
         try:
-            fields = json.loads(text.decode("utf-8", "replace"), parse_constant=lambda _: None)
+            strict = _TRAILING_COMMA.sub(lambda found: found[1] or found[2], text.decode("utf-8", "replace"))
+            fields = json.loads(strict, parse_constant=lambda _: None)
             arguments = fields.pop("args", None)
             known = {name: fields[name] for name in ChromeEvent.__struct_fields__ if name in fields}
             return ChromeEvent(**known, args=msgspec.Raw(json.dumps(arguments).encode()))
         except (ValueError, TypeError, RecursionError):
-            self.catalogue.losses["events that are not JSON"] += 1
+            self.catalogue.losses[Dropped.NOT_JSON] += 1
             return None
 
     def _call(self, event: ChromeEvent) -> None:
-        time_ns, duration_ns = self._ns(event.ts), self._ns(event.dur or 0)
+        time_ns, duration_ns = _ns(event.ts), _ns(event.dur or 0)
         if time_ns is None or duration_ns is None:
-            return
-        if duration_ns < 0:
-            self.catalogue.losses["calls that end before they begin"] += 1
+            self.catalogue.lose_calls(Dropped.NO_TIME, self._process(event.pid))
+        elif duration_ns < 0:
+            self.catalogue.lose_calls(Dropped.NEGATIVE, self._process(event.pid))
         else:
             track, name = self._thread(event), self._function(event)
             self._rows.append((time_ns, duration_ns, 0, track, name, _CALL))
@@ -222,6 +219,9 @@ class Reader:
         if time_ns is None:
             return
         series = self.arguments(event)
+        if not series:
+            self.catalogue.losses[Dropped.NO_VALUE] += 1
+            return
         name, track = _text(event.name), self._thread(event)
         number = f" [{event.id}]" if event.id is not None else ""
         for key, value in series.items():
@@ -229,7 +229,7 @@ class Reader:
             is_alone = len(series) == 1 and key in ("value", name)
             whole = _whole(value)
             if whole is None:
-                self.catalogue.losses["counter values that are no numbers, or below 0"] += 1
+                self.catalogue.losses[Dropped.NO_VALUE] += 1
                 continue
             full = name + number if is_alone else f"{name}{number}: {key}"
             self._rows.append((time_ns, whole, 0, track, self.catalogue.name(full), Kind.COUNTER))
@@ -239,42 +239,30 @@ class Reader:
         process = self.catalogue.processes[self._process(event.pid)]
         if event.name == "process_name":
             process.name = process.name or _text(arguments.get("name"))
-            process.rank = rank_in(process.name)
+            process.rank = rank_in(process.name) if process.rank is None else process.rank
         elif event.name == "thread_name":
             track = self.catalogue.tracks[self._thread(event)]
             track.name = track.name or _text(arguments.get("name"))
         elif event.name == "process_labels":
             process.about["Process Labels"] = _text(arguments.get("labels"))
+        else:
+            self.catalogue.losses[Dropped.METADATA] += 1
 
     def arguments(self, event: ChromeEvent) -> dict[str, Any]:
         """Return the ``args`` of an event; empty where that is no object."""
         try:
             arguments = msgspec.json.decode(event.args)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.catalogue.losses["arguments that are not JSON"] += 1
+            self.catalogue.losses[Dropped.NO_ARGUMENTS] += 1
             return {}
         return arguments if isinstance(arguments, dict) else {}
 
     def _ns(self, us: Any) -> int | None:
         """A time in ns; None, and counted, where it is none."""
-        kind = type(us)
-        if kind is float and -MOST_WHOLE_US < us < MOST_WHOLE_US:
-            # 1970 is so long ago that the product has no whole ns any more.
-            whole = int(us)
-            return whole * NS_PER_US + int((us - whole) * NS_PER_US + 0.5)
-        if kind is str:
-            try:
-                us, kind = float(us), float
-            except ValueError:
-                us = None
-        elif kind is not int and kind is not float:
-            us = None
-        # NaN is neither.
-        if us is None or not -MOST_NS < us * NS_PER_US < MOST_NS:
-            self.catalogue.losses["events without a time"] += 1
-            return None
-        whole = int(us)
-        return whole * NS_PER_US + (round((us - whole) * NS_PER_US) if kind is float else 0)
+        time_ns = _ns(us)
+        if time_ns is None:
+            self.catalogue.losses[Dropped.NO_TIME] += 1
+        return time_ns
 
     def _process(self, pid: Any) -> int:
         return self.catalogue.process(self.process_key(_key(pid)))
@@ -321,9 +309,33 @@ def rank_in(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def _ns(us: Any) -> int | None:
+    """A time in ns; None where it is none."""
+    kind = type(us)
+    if kind is float and -MOST_WHOLE_US < us < MOST_WHOLE_US:
+        # 1970 is so long ago that the product has no whole ns any more.
+        whole = int(us)
+        return whole * NS_PER_US + int((us - whole) * NS_PER_US + 0.5)
+    if kind is str:
+        try:
+            us, kind = float(us), float
+        except ValueError:
+            us = None
+    elif kind is not int and kind is not float:
+        us = None
+    # NaN is neither.
+    if us is None or not -MOST_NS < us * NS_PER_US < MOST_NS:
+        return None
+    whole = int(us)
+    return whole * NS_PER_US + (round((us - whole) * NS_PER_US) if kind is float else 0)
+
+
 def _key(value: Any) -> Any:
-    """A process or thread, which may be a number or a text."""
-    return value if type(value) is int or type(value) is str else _text(value)
+    """A process or thread, which may be a number or a text: 7, 7.0 and "7" are the same."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    text = _text(value)
+    return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else text
 
 
 def _text(value: Any) -> str:

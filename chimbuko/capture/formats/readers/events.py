@@ -7,13 +7,14 @@ stand in a ``Catalogue``; the rows mention them by number.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
 
+from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.core.arrays import Table
 
 MOST_NAMES: Final = 100_000
@@ -23,8 +24,8 @@ MOST_TEXT: Final = 8000
 """Maximum number of characters of a name, as the recorder keeps; a digest stands for what is cut off."""
 OTHERS: Final = "(functions beyond the first 100,000)"
 NO_NAME: Final = -1
-INSTANTS: Final = "instants"
-"""Name under which events that have no duration are counted."""
+FILE_BITS: Final = 33
+"""Bits of the number of a group of collective operations; above them is that of the file."""
 
 
 class Kind(IntEnum):
@@ -77,6 +78,8 @@ class Process:
     name: str = ""
     rank: int | None = None
     """If the trace says so."""
+    identity: object | None = None
+    """Key that all files of the process have in common, where its trace says enough for that."""
     about: dict[str, str] = field(default_factory=dict)
     """Metadata."""
 
@@ -104,6 +107,14 @@ class Catalogue:
         """Number of events that could not be understood, or have no place in a stream, by kind."""
         self.complaints: list[str] = []
         """One line each, for a trace that is not whole."""
+        self.unwritten: dict[int, Counter[str]] = defaultdict(Counter)
+        """Number of calls that are left out of each process's stream, by reason: a part of ``losses``."""
+        self._spans: dict[object, dict[int, list[tuple[int, int]]]] = {}
+        """Begins and ends, in ns, of the files of each process, by its identity."""
+        self._moved: dict[int, tuple[int, int]] = {}
+        """Track of the same thread in an earlier file of the process, and which of its files that is, by the
+        track in a later one.
+        """
         self._processes: dict[object, int] = {}
         self._tracks: dict[tuple[int, object], int] = {}
         self._names: dict[str, int] = {}
@@ -121,11 +132,54 @@ class Catalogue:
         number = self._tracks.get((process, key))
         if number is None:
             if len(self.tracks) >= MOST_TRACKS:
-                self.losses["threads beyond the first million, put together"] += 1
+                self.losses[Dropped.MANY_TRACKS] += 1
                 return len(self.tracks) - 1
             number = self._tracks[process, key] = len(self.tracks)
             self.tracks.append(Track(process, kind))
         return number
+
+    def lose_calls(self, reason: Dropped, process: int, number: int = 1) -> None:
+        """Count calls that are left out of the stream of a process."""
+        self.losses[reason] += number
+        self.unwritten[process][reason] += number
+
+    def unite(self, process: int, begin_ns: int, end_ns: int) -> None:
+        """Take a process whose file has ended for one that is known, if they are the same: they have one
+        identity, and the times of their files do not overlap.
+        """
+        identity = self.processes[process].identity
+        if identity is None:
+            return
+        known = self._spans.setdefault(identity, {})
+        for number, spans in known.items():
+            if all(end_ns < begin or end < begin_ns for begin, end in spans):
+                spans.append((begin_ns, end_ns))
+                self._move(process, number, len(spans) - 1)
+                return
+        known[process] = [(begin_ns, end_ns)]
+
+    def united(self, events: Table) -> Table:
+        """Return events with the tracks of the processes that they are of; collective operations of each
+        file of a process are counted anew.
+        """
+        if not self._moved:
+            return events
+        tracks, file = np.arange(len(self.tracks), dtype=np.int32), np.zeros(len(self.tracks), np.int64)
+        for track, (same, number) in self._moved.items():
+            tracks[track], file[track] = same, number
+        events = events.copy()
+        events["of"] += np.where(events["kind"] == Kind.COLLECTIVE, file[events["track"]] << FILE_BITS, 0)
+        events["track"] = tracks[events["track"]]
+        return events
+
+    def _move(self, process: int, number: int, file: int) -> None:
+        self.unwritten[number] += self.unwritten.pop(process, Counter())
+        for owner, key in [key for key in self._tracks if key[0] == process]:
+            track = self._tracks.pop((owner, key))
+            same = self._tracks.setdefault((number, key), track)
+            self._moved[track] = same, file
+            self.tracks[track].process = number
+            self.tracks[track].is_main &= same == track
 
     def name(self, text: str) -> int:
         """Number of a name."""
@@ -139,6 +193,7 @@ class Catalogue:
         kept = _cut(text).encode("utf-8", "replace").decode().replace("\0", "�") or "(no name)"
         if len(self.names) >= MOST_NAMES:
             kept = OTHERS
+            self.losses[Dropped.MANY_NAMES] += 1
         number = self._names.get(kept)
         if number is None:
             number = self._names[kept] = len(self.names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import Final
 
+from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.capture.formats.readers.events import Kind, Row
 
 MOST_OPEN: Final = 1 << 18
@@ -28,6 +29,8 @@ class Flows:
         self._begun: OrderedDict[int, End] = OrderedDict()
         self._ended: OrderedDict[int, End] = OrderedDict()
         self._joined: OrderedDict[int, End] = OrderedDict()
+        self._passed: set[int] = set()
+        """Flows in ``_begun`` whose beginning has met an end: they may end there."""
 
     def put(self, identity: int, phase: str, here: End, tag: int, size_bytes: int) -> list[Row]:
         """One end: ``s`` begins a flow, ``t`` ends one and begins the next, ``f`` ends one.
@@ -35,8 +38,10 @@ class Flows:
         What it makes known: a message that was sent, and received.
         """
         rows: list[Row] = []
+        begin = None
         if phase != "s":
             begin = self._begun.pop(identity, None)
+            self._passed.discard(identity)
             if begin is not None:
                 rows = self._message(begin, here, tag, size_bytes)
             else:
@@ -48,6 +53,8 @@ class Flows:
                 rows += self._message(here, end, tag, size_bytes)
             else:
                 self._keep(self._begun, identity, here)
+                if begin is not None:
+                    self._passed.add(identity)
         return rows
 
     def join(self, identity: int, here: End, tag: int, is_last: bool) -> list[Row]:
@@ -67,11 +74,11 @@ class Flows:
 
     def finish(self) -> None:
         """Count what has no other end."""
-        self._lose(len(self._begun) + len(self._ended))
+        self._lose(len(self._begun) + len(self._ended) - len(self._passed))
 
     def _message(self, begin: End, end: End, tag: int, size_bytes: int) -> list[Row]:
         if begin[2] == end[2]:
-            self._losses["flows within a process"] += 1
+            self._losses[Dropped.WITHIN] += 1
             return []
         return [
             (begin[0], size_bytes, end[2], begin[1], tag, Kind.SEND),
@@ -79,13 +86,13 @@ class Flows:
         ]
 
     def _keep(self, ends: OrderedDict[int, End], identity: int, here: End) -> None:
-        if identity in ends:
-            self._lose(1)
+        given_up = [identity] if identity in ends else []
         ends[identity] = here
         if len(ends) > MOST_OPEN:
-            ends.popitem(last=False)
-            self._lose(1)
+            given_up.append(ends.popitem(last=False)[0])
+        self._lose(sum(one not in self._passed for one in given_up))
+        self._passed.difference_update(given_up)
 
     def _lose(self, count: int) -> None:
         if count:
-            self._losses["flows with one end"] += count
+            self._losses[Dropped.ONE_END] += count

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.capture.formats.readers.events import EVENT, Catalogue, Kind
 from chimbuko.core.arrays import Int64Array, Table
 from chimbuko.core.errors import TraceFormatError
@@ -36,7 +37,12 @@ def events_of(frame: pandas.DataFrame, catalogue: Catalogue) -> Table:
         tracks = _tracks(frame, "rank", "thread", catalogue)
         return _table(begin_ns, end_ns - begin_ns, tracks, _names(frame["function"], catalogue), Kind.CALL)
     if set(EDGES) <= set(frame.columns):
-        frame = frame[frame["Event Type"].isin(["Enter", "Leave"])]
+        types = frame["Event Type"]
+        instants = int((types == "Instant").sum())
+        frame = frame[types.isin(["Enter", "Leave"])]
+        others = len(types) - len(frame) - instants
+        lost = {Dropped.INSTANTS: instants, Dropped.UNKNOWN_TYPE: others}
+        catalogue.losses.update({kind: number for kind, number in lost.items() if number})
         kinds = np.where(frame["Event Type"].to_numpy() == "Enter", int(Kind.BEGIN), int(Kind.END))
         tracks = _tracks(frame, "Process", "Thread", catalogue)
         times_ns = _times(frame, "Timestamp (ns)", 1)

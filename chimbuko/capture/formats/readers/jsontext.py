@@ -1,7 +1,7 @@
 """Takes a trace in JSON apart as it comes: the events one by one, and what stands beside them.
 
-The text is an array of events, or an object that has one as ``traceEvents``. Either may lack its end, as of a
-program that was killed or goes on.
+The text is an array of events, or an object that has one as ``traceEvents``, or events alone, one behind the
+other. Each may lack its end, as of a program that was killed or goes on.
 
 A kernel finds the ends of events, and msgspec decodes them many at a time: 90 MB per CPU-second of a Chrome
 trace of 200 MB, where ijson 3.6 (yajl2_c) gives 29, in the same memory. ijson also ends at the first event
@@ -28,11 +28,15 @@ from chimbuko.core.kernels.jsonobjects import (
 )
 
 EVENTS_KEY: Final = "traceEvents"
+PHASE_KEY: Final = "ph"
+"""Key that an outermost object has that is itself an event, the first of many."""
 MOST_EVENT_BYTES: Final = 4 << 20
 """Most bytes of one event; what does not end by then is no event."""
 MOST_VALUE_BYTES: Final = 64 << 20
 """Most bytes of a value that stands beside the events."""
 MOST_AT_ONCE: Final = 1 << 16
+MOST_KEYS: Final = 1000
+"""Maximum number of keys of the outermost object that are remembered."""
 _SPACE: Final = b" \t\r\n"
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -54,6 +58,10 @@ class JsonText:
     def __init__(self) -> None:
         self.beside: dict[str, Any] = {}
         """Values that stand beside the events, by key, as far as they came."""
+        self.keys: list[str] = []
+        """Keys of the outermost object, as they came; that of a value that is not complete is one of them."""
+        self.has_events = False
+        """Whether an array of events has begun, or events have come without one."""
         self.complaint = ""
         self.stray = 0
         """Pieces between events that are none."""
@@ -77,9 +85,9 @@ class JsonText:
             if self._state is _State.EVENTS:
                 at = self._take_events(text, at, events)
             elif self._state is _State.END:
-                at = len(text)
+                at = self._take_behind(text, at)
             else:
-                at = self._take_beside(text, at)
+                at = self._take_beside(text, at, events)
             if (at, self._state) == before:
                 break
         self._at += at
@@ -114,7 +122,14 @@ class JsonText:
             self.is_whole = self._state is _State.END
         return int(at)
 
-    def _take_beside(self, text: bytes, at: int) -> int:
+    def _take_behind(self, text: bytes, at: int) -> int:
+        while at < len(text) and text[at] in _SPACE:
+            at += 1
+        if at < len(text):
+            self.complaint = f"at byte {self._at + at:,} there is more, behind its end"
+        return at
+
+    def _take_beside(self, text: bytes, at: int, events: list[bytes]) -> int:
         """One token of what is around the events; ``at`` again where it is not complete."""
         if self._state is _State.BEGIN and text.startswith(_BOM):
             at = max(at, len(_BOM))
@@ -128,11 +143,12 @@ class JsonText:
                 self.complaint = f"it begins with {text[at : at + 20]!r}, which is no trace in JSON"
             self._is_object = byte == b"{"
             self._state = _State.KEY if self._is_object else _State.EVENTS
+            self.has_events = not self._is_object
             return at + 1
         if self._state is _State.KEY:
-            return self._take_key(text, at, byte)
+            return self._take_key(text, at, byte, events)
         if byte == b"[" and self._key == EVENTS_KEY:
-            self._state = _State.EVENTS
+            self._state, self.has_events = _State.EVENTS, True
             return at + 1
         end = int(value_end(np.frombuffer(text, np.uint8), at))
         if end == INCOMPLETE:
@@ -141,9 +157,14 @@ class JsonText:
         self._state = _State.KEY
         return end
 
-    def _take_key(self, text: bytes, at: int, byte: bytes) -> int:
+    def _take_key(self, text: bytes, at: int, byte: bytes, events: list[bytes]) -> int:
         if byte == b"}":
-            self._state, self.is_whole = _State.END, True
+            if PHASE_KEY in self.beside and not self.has_events:
+                events.append(json.dumps(self.beside).encode())
+                self._state, self._is_object, self.has_events = _State.EVENTS, False, True
+                self.beside, self.keys = {}, []
+            else:
+                self._state, self.is_whole = _State.END, True
             return at + 1
         if byte == b",":
             return at + 1
@@ -163,6 +184,8 @@ class JsonText:
             self._key = json.loads(text[at:end])
         except ValueError:
             self._key = ""
+        if len(self.keys) < MOST_KEYS:
+            self.keys.append(self._key)
         self._state = _State.VALUE
         return colon + 1
 

@@ -17,6 +17,7 @@ from _otf2 import Error as LibraryError
 from otf2 import events as kinds
 
 from chimbuko.capture.formats.readers.chrome import rank_in
+from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.capture.formats.readers.events import Catalogue, Kind, Row, TrackKind, table_of
 from chimbuko.core.arrays import Table
 
@@ -44,6 +45,7 @@ def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
                 if len(rows) >= ROWS_AT_ONCE:
                     yield table_of(rows)
                     rows = []
+            locations.finish()
             # Where a file is cut off the library may take what it finds in memory behind it for its end.
             if missing > 0:
                 complaint = f"{missing:,} of its events are missing"
@@ -85,7 +87,7 @@ class _Locations:
         """One event."""
         time_ns = (event.time - self._start) * NS_PER_S // self._resolution
         if not 0 <= time_ns < MOST_NS:
-            self._catalogue.losses["events without a time"] += 1
+            self._catalogue.losses[Dropped.NO_TIME] += 1
             return
         track = self._tracks[location._ref]
         if isinstance(event, kinds.Enter | kinds.Leave):
@@ -96,6 +98,8 @@ class _Locations:
         elif isinstance(event, kinds.MpiRecv | kinds.MpiIrecv):
             self._message(time_ns, track, event, event.sender, Kind.RECEIVE, rows)
         elif isinstance(event, kinds.MpiCollectiveBegin):
+            if track in self._entered_ns:
+                self._catalogue.losses[Dropped.OPEN_OPERATIONS] += 1
             self._entered_ns[track] = time_ns
         elif isinstance(event, kinds.MpiCollectiveEnd):
             # Its beginning does not say of which communicator it is.
@@ -107,6 +111,16 @@ class _Locations:
                 if 0 <= value < MOST_NS:
                     name = self._catalogue.name(member.name)
                     rows.append((time_ns, int(value), 0, track, name, Kind.COUNTER))
+                else:
+                    self._catalogue.losses[Dropped.NO_VALUE] += 1
+        else:
+            # Forks, parameters, requests: they have no duration of their own.
+            self._catalogue.losses[Dropped.OTHER_RECORDS] += 1
+
+    def finish(self) -> None:
+        """Count what has no end."""
+        if self._entered_ns:
+            self._catalogue.losses[Dropped.OPEN_OPERATIONS] += len(self._entered_ns)
 
     def _message(
         self, time_ns: int, track: int, event: Any, partner: int, kind: Kind, rows: list[Row]
@@ -114,7 +128,7 @@ class _Locations:
         try:
             other = self._tracks[event.communicator.location(partner)._ref]
         except (LookupError, AttributeError, TypeError):
-            self._catalogue.losses["messages to or from unknown ranks"] += 1
+            self._catalogue.losses[Dropped.UNKNOWN_PARTNER] += 1
             return
         process = self._catalogue.tracks[other].process
         tag = self._catalogue.name(f"tag {event.msg_tag}")

@@ -13,15 +13,8 @@ from google.protobuf.message import DecodeError
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
 
 from chimbuko.capture.formats.readers.chrome import rank_in
-from chimbuko.capture.formats.readers.events import (
-    INSTANTS,
-    NO_NAME,
-    Catalogue,
-    Kind,
-    Row,
-    TrackKind,
-    table_of,
-)
+from chimbuko.capture.formats.readers.dropped import Dropped
+from chimbuko.capture.formats.readers.events import NO_NAME, Catalogue, Kind, Row, TrackKind, table_of
 from chimbuko.capture.formats.readers.flows import Flows
 from chimbuko.core.arrays import Table
 
@@ -138,7 +131,7 @@ class Reader:
         try:
             packet = TracePacket.FromString(text)
         except DecodeError:
-            self._catalogue.losses["packets that cannot be understood"] += 1
+            self._catalogue.losses[Dropped.NOT_UNDERSTOOD] += 1
             return
         sequence = self._sequence(packet)
         if packet.HasField("clock_snapshot"):
@@ -155,7 +148,7 @@ class Reader:
         elif packet.HasField("track_event"):
             self._event(packet, packet.track_event, sequence)
         elif packet.WhichOneof("data") not in (None, "clock_snapshot", "trace_config", "trace_uuid"):
-            self._catalogue.losses["packets that are no track events"] += 1
+            self._catalogue.losses[Dropped.NO_TRACK_EVENTS] += 1
 
     def _sequence(self, packet: Any) -> _Sequence:
         number = packet.trusted_packet_sequence_id
@@ -203,10 +196,10 @@ class Reader:
         elif event.type == TrackEvent.TYPE_SLICE_END:
             self._rows.append((time_ns, 0, 0, track, NO_NAME, Kind.END))
         elif event.type != TrackEvent.TYPE_INSTANT:
-            self._catalogue.losses["events of an unknown type"] += 1
+            self._catalogue.losses[Dropped.UNKNOWN_TYPE] += 1
             return
         elif not (event.flow_ids or event.terminating_flow_ids):
-            self._catalogue.losses[INSTANTS] += 1
+            self._catalogue.losses[Dropped.INSTANTS] += 1
         for uuid_, value in zip(event.extra_counter_track_uuids, event.extra_counter_values, strict=False):
             self._counter(uuid_, time_ns, value)
         here = time_ns, track, self._catalogue.tracks[track].process
@@ -220,7 +213,7 @@ class Reader:
         described = self._tracks.get(uuid, _Track())
         value *= described.unit
         if not 0 <= value < MOST_NS:
-            self._catalogue.losses["counter values that are no numbers, or below 0"] += 1
+            self._catalogue.losses[Dropped.NO_VALUE] += 1
             return
         track = self._counters.get(uuid)
         if track is None:
@@ -248,7 +241,7 @@ class Reader:
             time_ns = MOST_NS
         if 0 <= time_ns < MOST_NS:
             return int(time_ns)
-        self._catalogue.losses["events without a time"] += 1
+        self._catalogue.losses[Dropped.NO_TIME] += 1
         return None
 
     def _track(self, uuid: int) -> int:

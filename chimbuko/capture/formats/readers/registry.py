@@ -1,4 +1,4 @@
-"""All formats of traces that can be read, with how a file of each is known: by what it begins with."""
+"""All formats of traces that can be read, with how a file of each is known: by its content."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import gzip
 import importlib
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, Any, Final, Protocol, cast
 
 from chimbuko.capture.formats.readers.events import Catalogue
+from chimbuko.capture.formats.readers.survey import Survey, stranger, survey
 from chimbuko.core.arrays import Table
 from chimbuko.core.errors import TraceFormatError
 
@@ -36,13 +39,30 @@ class Reader(Protocol):
         """Why not all of it could be read; empty where it could."""
 
 
+class JsonReader(Reader, Protocol):
+    """Takes the bytes of a trace in JSON."""
+
+    def foreknow(self, beside: Mapping[str, Any]) -> None:
+        """Take what stands beside the events, wherever it stands."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a file is known by."""
+
+    head: bytes
+    """First bytes, unpacked."""
+    name: str
+    found: Survey
+    """Layout of a text in JSON that is an object; nothing of others."""
+
+
 @dataclass(frozen=True)
 class Format:
     """One format."""
 
     name: str
-    is_it: Callable[[bytes, str], bool]
-    """Decide by the first bytes of a file, unpacked, and its name."""
+    is_it: Callable[[Sample], bool]
     module: str
     """Beside this one: it has ``Reader``, which takes a catalogue, the number of the file among all, and its
     name, or ``events``, which takes the path of the file instead of its name, and gives its events."""
@@ -50,36 +70,67 @@ class Format:
     """Package that is to be installed for it."""
     is_streamed: bool = True
     """It has a ``Reader``."""
+    is_json: bool = False
+    """Its reader is a ``JsonReader``."""
 
 
 _JSON: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(?:\[[ \t\r\n]*(?:[\[{\"\],]|\Z)|{[ \t\r\n]*(?:[\"}]|\Z))"
 )
 """A bracket, and what may stand behind it: of Perfetto's traces some begin by a line's end and a bracket."""
-_KINETO: Final = re.compile(rb'"(?:schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds)"\s*:')
+_KINETO_KEYS: Final = frozenset(
+    ("schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds")
+)
+_KINETO: Final = re.compile(
+    rb'"(?:%s)"\s*:|"cat"\s*:\s*"(?:cpu_op|cuda_runtime|cuda_driver)"' % "|".join(_KINETO_KEYS).encode()
+)
+"""Key beside the events, or category of an event, that nobody but PyTorch's profiler writes."""
 
 
-def _is_json(head: bytes, name: str) -> bool:
-    return _JSON.match(head) is not None
+SPEEDSCOPE_KEYS: Final = frozenset(("$schema", "shared", "profiles"))
+_OBJECT: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*{")
+
+
+def _is_json(sample: Sample) -> bool:
+    return _JSON.match(sample.head) is not None
+
+
+def _is_kineto(sample: Sample) -> bool:
+    is_kineto = _KINETO.search(sample.head) or _KINETO_KEYS.intersection(sample.found.keys)
+    return _is_json(sample) and bool(is_kineto)
 
 
 FORMATS: Final = (
-    Format("PyTorch", lambda head, name: _is_json(head, name) and bool(_KINETO.search(head)), "kineto"),
-    Format("PerfFlowAspect", lambda head, name: _is_json(head, name) and ".pfw" in name, "perfflowaspect"),
-    Format("Chrome", _is_json, "chrome"),
     Format(
-        "Perfetto", lambda head, name: head.startswith(b"\n"), "perfetto", "pip install 'chimbuko[perfetto]'"
+        "speedscope",
+        lambda sample: set(sample.found.keys) >= SPEEDSCOPE_KEYS,
+        "speedscope",
+        is_streamed=False,
+    ),
+    Format("PyTorch", _is_kineto, "kineto", is_json=True),
+    Format(
+        "PerfFlowAspect",
+        lambda sample: _is_json(sample) and ".pfw" in sample.name,
+        "perfflowaspect",
+        is_json=True,
+    ),
+    Format("Chrome", _is_json, "chrome", is_json=True),
+    Format(
+        "Perfetto",
+        lambda sample: sample.head.startswith(b"\n"),
+        "perfetto",
+        "pip install 'chimbuko[perfetto]'",
     ),
     Format(
         "Caliper",
-        lambda head, name: head.startswith(b"__rec="),
+        lambda sample: sample.head.startswith(b"__rec="),
         "caliper",
         "pip install 'chimbuko[caliper]'",
         is_streamed=False,
     ),
     Format(
         "OTF2",
-        lambda head, name: name.endswith(".otf2"),
+        lambda sample: sample.name.endswith(".otf2"),
         "otf2",
         "pip install 'chimbuko[otf2]'",
         is_streamed=False,
@@ -130,11 +181,30 @@ def format_of(path: Path) -> Format:
             head = file.read(HEAD_BYTES)
     except UNREADABLE as error:
         raise TraceFormatError(f"{path}: cannot be read ({_reason(error)})") from error
+    sample = Sample(head, path.name, _surveyed(path) if _OBJECT.match(head) else Survey())
     for known in FORMATS:
-        if known.is_it(head, path.name):
+        if known.is_it(sample):
+            if known.is_json and (said := stranger(sample.found)):
+                raise TraceFormatError(f"{path}: {said}")
             return known
     names = ", ".join(known.name for known in FORMATS)
     raise TraceFormatError(f"{path}: not a trace in a format that is known here ({names})")
+
+
+def _surveyed(path: Path) -> Survey:
+    """Survey of a file; of one that did not change since, the last."""
+    about = path.stat()
+    return _survey(path, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _survey(path: Path, size: int, modified_ns: int) -> Survey:
+    def readable() -> Iterator[bytes]:
+        # What cannot be read any further is told by the reader, which comes as far.
+        with suppress(*UNREADABLE), open_unpacked(path) as file:
+            yield from pieces(file)
+
+    return survey(readable())
 
 
 def reader_of(form: Format, catalogue: Catalogue, source: int, name: str) -> Reader:
@@ -162,6 +232,8 @@ def events_of(path: Path, catalogue: Catalogue, source: int) -> Iterator[Table]:
     try:
         if form.is_streamed:
             reader = reader_of(form, catalogue, source, path.name)
+            if form.is_json:
+                cast(JsonReader, reader).foreknow(_surveyed(path).beside)
             with open_unpacked(path) as file:
                 for data in pieces(file):
                     yield reader.feed(data)

@@ -59,7 +59,7 @@ function Facts() {
       <Fact label="run clock" value={clock(clock_us)} title="Time of the trace that has been analysed, since its start" />
       {last_step !== null && <Fact label="step" value={exact(last_step)} title="Newest step that has been analysed" />}
       {lag_us !== null && <Fact label="lag" value={duration(lag_us)} title="Age of the newest analysed step" />}
-      <Fact label="loss" value={percent(loss)} title={lossTitle(losses)} warn={isLossy} />
+      <Fact label="steps lost" value={percent(loss)} title={lossTitle(losses)} warn={isLossy} />
       <Fact label="ranks" value={`${exact(ranks_reporting)}/${exact(ranks)}`} title="ranks that report, of all known ranks" warn={ranks_reporting < ranks} />
       <Fact label="anomalies" value={`▲ ${count(anomalies)}`} title={`${exact(anomalies)} abnormal calls`} />
     </>

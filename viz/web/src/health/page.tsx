@@ -3,6 +3,7 @@ import { vitals } from './health';
 import { Empty, Reading } from '../shared/parts/panel';
 import { Agents, SlowRanks } from './agents';
 import { Detector, Metadata, RunDescription } from './description';
+import { CallData } from './calldata';
 import { LossMap } from './lossmap';
 import { NotKept } from './notkept';
 import { OverTime } from './overtime';
@@ -21,6 +22,7 @@ export function Health() {
       <div class="health-panels">
         <LossMap />
         <OverTime />
+        <CallData />
         <Streams />
         <Agents />
         <WhereItRuns />

@@ -1,32 +1,38 @@
 /** Health of the analysis, in words. */
 
 import { bytes, count, digits, duration, exact, percent, plural, ratio } from '../../shared/units/units';
-import type { Run, StepSum, StreamHealth, Vital, Vitals } from '../../shared/api/types';
+import type { Census, Run, StepSum, StreamHealth, Vital, Vitals } from '../../shared/api/types';
 
 const LATE_US = 5e6;
 
-/** First sentence of the page: whether the findings can be trusted and, if not, why. */
+/** First sentence of the page: whether the findings can be trusted and, if not, why. They are where the call data is complete. */
 export function healthAnswer(vitals: Vitals): string {
-  const { status, sums } = vitals;
+  const { status, sums, census } = vitals;
   if (sums.streams === 0) return 'Nothing is known yet, because no stream has been read.';
+  const hasEnded = status.state === 'ended';
+  if (census.verdict === 'unknown' && hasEnded) return `Call data ${census.sentence}.`;
   const doubts = doubtsOf(vitals);
   if (doubts.length > 0) return `With care: ${doubts.join('; ')}.`;
-  const who =
-    status.state === 'ended'
-      ? `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'was read to its end' : 'were read to their end'}`
-      : `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'reports' : 'report'}`;
-  const said = [who, 'nothing was lost'];
+  const who = hasEnded
+    ? `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'was read to its end' : 'were read to their end'}`
+    : `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'reports' : 'report'}`;
+  const said = [who];
   if (status.lag_us !== null) said.push(`lag ${duration(status.lag_us)}`);
   const share = cpuShare(vitals);
   if (share !== null) said.push(`agents take ${percent(share)} of a core per rank`);
-  return `Trustworthy: ${said.join(', ')}.`;
+  if (census.verdict === 'complete') return `Trustworthy: call data complete, ${said.join(', ')}.`;
+  return hasEnded ? `Call data: ${census.sentence}; ${said.join(', ')}.` : `No loss known so far: ${said.join(', ')}.`;
 }
 
 const ranksOf = (ranks: number): string => (ranks === 1 ? 'the one rank' : ranks === 2 ? 'both ranks' : `all ${exact(ranks)} ranks`);
 
-function doubtsOf({ status, sums, agents }: Vitals): string[] {
+/** Number of calls that are missing, for whatever reason. */
+export const missing = ({ differences }: Pick<Census, 'differences'>): number => Object.values(differences).reduce((sum, one) => sum + one, 0);
+
+function doubtsOf({ status, sums, agents, census }: Vitals): string[] {
   const { states } = sums;
   const doubts: string[] = [];
+  if (missing(census) > 0) doubts.push(`call data ${census.sentence}`);
   const were = (n: number): string => (n === 1 ? 'was' : 'were');
   if (sums.gap_steps > 0)
     doubts.push(
@@ -68,7 +74,9 @@ export function pipeline(vitals: Vitals): Station[] {
   const { status, sums, storage, agent_sums, agents_total } = vitals;
   const hasEnded = status.state === 'ended';
   const clock_s = status.clock_us / 1e6;
-  const lost = sums.gap_steps + Object.values(sums.losses).reduce((sum, one) => sum + one, 0);
+  const calls = missing(vitals.census);
+  const lost = calls + sums.gap_steps + Object.values(sums.losses).reduce((sum, one) => sum + one, 0);
+  const nothing = vitals.census.verdict === 'complete' ? 'nothing' : 'nothing known';
   const kept = storage.stored_bytes;
   return [
     {
@@ -79,8 +87,8 @@ export function pipeline(vitals: Vitals): Station[] {
     },
     {
       name: 'lost',
-      figure: lost === 0 ? 'nothing' : plural(sums.gap_steps, 'step'),
-      detail: lost === 0 ? `of ${plural(sums.steps, 'step')}` : losses(sums),
+      figure: lost === 0 ? nothing : calls > 0 ? plural(calls, 'call') : plural(sums.gap_steps, 'step'),
+      detail: lost === 0 ? `of ${plural(sums.steps, 'step')}` : lost === calls ? reasons(vitals.census) : losses(sums),
       warns: lost > 0,
     },
     {
@@ -108,6 +116,12 @@ export function losses({ gap_steps, losses: kinds }: Pick<StreamHealth, 'gap_ste
   const found = Object.entries(kinds).map(([kind, lost]) => `${exact(lost)} ${kind}`);
   return [...(gap_steps > 0 ? [plural(gap_steps, 'step')] : []), ...found].join(', ') || 'nothing';
 }
+
+/** Missing calls in words, by reason. */
+export const reasons = ({ differences }: Pick<Census, 'differences'>): string =>
+  Object.entries(differences)
+    .map(([reason, calls]) => `${exact(calls)} ${reason}`)
+    .join('; ');
 
 /** One quantity over time, as a line: its name, its values, and how to format one. */
 export interface Strip {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { callStrip, cpuShare, healthAnswer, levelFor, losses, pipeline, settings, strips } from '../../../src/health/model/health';
-import type { Agent, Run, Status, Vital, Vitals } from '../../../src/shared/api/types';
+import type { Agent, Census, Run, Status, Vital, Vitals } from '../../../src/shared/api/types';
 
 const agent: Agent = { name: 'agent-0', node: 'c042', streams: 4, pss_bytes: 99e6, cpu_s: 4, spool_bytes: 4096, lag_s: 0.4, age_s: 3, is_silent: false };
 const status = { state: 'live', sentence: '', clock_us: 100e6, lag_us: 1.2e6, last_step: 99 } as Status;
@@ -16,8 +16,11 @@ const sums = {
   losses: {},
   largest_step_bytes: 1000,
 };
+const census = { verdict: 'complete', sentence: 'complete', seen: 90_000, analysed: 90_000, counted: 4, uncounted: 0, differences: {}, ranks: [] } as Census;
+const unsaid = 'no loss known, but what recorded 4 ranks does not say how many calls it saw';
 const vitals = (more: Partial<Vitals> = {}, of: Partial<Vitals['sums']> = {}, at: Partial<Status> = {}): Vitals => ({
   agents: [agent],
+  census,
   agent_sums: agent,
   agents_total: 1,
   slow_ranks: [],
@@ -35,11 +38,29 @@ const station = (of: Vitals, name: string) => pipeline(of).find((one) => one.nam
 
 describe('the answer', () => {
   test('is yes where nothing is wrong, with what makes it so', () =>
-    expect(healthAnswer(vitals())).toBe('Trustworthy: all 4 ranks report, nothing was lost, lag 1.2 s, agents take 1 % of a core per rank.'));
+    expect(healthAnswer(vitals())).toBe('Trustworthy: call data complete, all 4 ranks report, lag 1.2 s, agents take 1 % of a core per rank.'));
   test('of a run that has ended', () =>
     expect(healthAnswer(vitals({ agents: [], agent_sums: null }, { streams: 1, states: { ended: 1 } }, { state: 'ended', lag_us: null }))).toBe(
-      'Trustworthy: the one rank was read to its end, nothing was lost.',
+      'Trustworthy: call data complete, the one rank was read to its end.',
     ));
+  test('is no praise where the sources do not say how many calls they saw', () => {
+    const of = { census: { ...census, verdict: 'no loss known', sentence: unsaid } } as Partial<Vitals>;
+    expect(healthAnswer(vitals(of))).toBe('No loss known so far: all 4 ranks report, lag 1.2 s, agents take 1 % of a core per rank.');
+    expect(healthAnswer(vitals({ ...of, agents: [], agent_sums: null }, {}, { state: 'ended', lag_us: null }))).toBe(
+      `Call data: ${unsaid}; all 4 ranks were read to their end.`,
+    );
+  });
+  test('of an imported run of which no event is on record is that nothing is known', () => {
+    const of = { census: { ...census, verdict: 'unknown', sentence: 'unknown, as how much was recorded is not on record' } } as Partial<Vitals>;
+    expect(healthAnswer(vitals(of, {}, { state: 'ended' }))).toBe('Call data unknown, as how much was recorded is not on record.');
+  });
+  test('says how many calls are missing', () => {
+    const of = {
+      census: { ...census, verdict: 'incomplete', sentence: 'incomplete, 9 of 90,000 calls (0.01 %) are missing', differences: { 'without room': 9 } },
+    } as Partial<Vitals>;
+    expect(healthAnswer(vitals(of))).toBe('With care: call data incomplete, 9 of 90,000 calls (0.01 %) are missing.');
+    expect(station(vitals(of), 'lost')).toMatchObject({ figure: '9 calls', detail: '9 without room', warns: true });
+  });
   test('says what was lost, and what follows', () =>
     expect(healthAnswer(vitals({}, { gap_steps: 37, lossy_ranks: 2, losses: { rows: 3 } }))).toBe(
       'With care: 37 steps of 2 ranks were not analysed, so their counts are lower bounds; 3 rows could not be used.',

@@ -1,0 +1,52 @@
+"""Calls that get lost on the way are missed, since their source has counted them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from chimbuko.core.calls.census import AT_THE_END, census_of
+from tests.integration.conftest import Start
+
+PROGRAM = """
+import time
+from pathlib import Path
+
+def work():
+    time.sleep(0.001)
+
+while not Path("enough").exists():
+    work()
+for _ in range(1500):
+    work()
+"""
+
+
+def test_what_nobody_read_of_a_program_that_ended_well_is_counted(start: Start, tmp_path: Path) -> None:
+    """Over SST the readers are killed, each one, until the program has ended."""
+    (tmp_path / "program.py").write_text(PROGRAM.replace("enough", str(tmp_path / "enough")))
+    traced = [sys.executable, "-m", "chimbuko", "trace", str(tmp_path / "program.py")]
+    run = start("--transport", "sst", "--period", "0.2", "--no-dashboard", "--", *traced)
+    run.wait_until(lambda: any(stream.calls > 100 for stream in run.health_so_far))
+    (tmp_path / "enough").touch()
+    while run.process.poll() is None:
+        for pid in run.readers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    assert run.end() == 0, run.output
+    (rank,) = census_of(run.health).ranks
+    assert rank.source == "the Python tracer"
+    assert rank.seen is not None and rank.seen > rank.analysed
+    assert rank.differences == {AT_THE_END: rank.seen - rank.analysed}
+    lost = re.search(
+        r"^Lost: ([\d,]+) of ([\d,]+) calls \(\d+ %\) in steps at the end", run.output, re.MULTILINE
+    )
+    assert lost, run.output
+    assert [int(one.replace(",", "")) for one in lost.groups()] == [rank.seen - rank.analysed, rank.seen]
+    assert "what the program said" not in run.output

@@ -1,0 +1,50 @@
+import { exact, plural } from '../shared/units/units';
+import { reasons } from './model/health';
+import { vitals } from './health';
+import { Empty, Panel } from '../shared/parts/panel';
+import { Table } from '../shared/parts/table';
+import type { RankCensus } from '../shared/api/types';
+
+const COLUMNS = [
+  { heading: 'rank' },
+  { heading: 'recorded by' },
+  { heading: 'calls that it saw', isNumber: true },
+  { heading: 'calls analysed', isNumber: true },
+  { heading: 'of these not ended', isNumber: true },
+  { heading: 'missing' },
+];
+
+/** Calls that were analysed of each rank beside those that its source saw. */
+export function CallData() {
+  const census = vitals.value.value?.census;
+  if (census === undefined) return null;
+  const ranks = census.counted + census.uncounted;
+  const shown = census.ranks.length < ranks ? ` The ${census.ranks.length} of ${exact(ranks)} ranks that miss most:` : '';
+  return (
+    <Panel name="calldata" title="Call data" summary={`Call data: ${census.sentence}.`} asks={{ json: ['vitals', []] }}>
+      {ranks === 0 ? (
+        <Empty>No stream has been read yet.</Empty>
+      ) : (
+        <>
+          <p class="unit">
+            Call data: {census.sentence}. {plural(census.analysed, 'call')} analysed.{shown}
+          </p>
+          <Table columns={COLUMNS} rows={census.ranks.map(cells)} />
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function cells({ stream, source, seen, analysed, unended, differences }: RankCensus) {
+  const text = reasons({ differences });
+  const missing = seen === null ? 'not known' : text || 'nothing';
+  return [
+    stream,
+    source || 'it does not say',
+    seen === null ? '–' : exact(seen),
+    exact(analysed),
+    exact(unended),
+    <span class={text ? 'warn' : undefined}>{missing}</span>,
+  ];
+}
