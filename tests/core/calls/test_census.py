@@ -21,7 +21,7 @@ from chimbuko.core.calls.census import (
     share_of,
 )
 from chimbuko.core.calls.record import StreamHealth
-from chimbuko.core.sourcecensus import SourceCensus
+from chimbuko.core.sourcecensus import LEFT_OUT, SourceCensus
 
 NO_ROOM = "without room in the buffer of a thread"
 
@@ -34,6 +34,16 @@ def stream(
     source = None if seen is None else SourceCensus("the recorder", seen, unwritten or {})
     fields = usual | {"anomalies": 0, "gap_steps": 0, "losses": {}, "source": source} | more
     return StreamHealth(program=0, rank=rank, **fields)
+
+
+def test_calls_that_are_left_out_on_purpose_are_not_missing() -> None:
+    census = census_of([stream(seen=1_000, unwritten={LEFT_OUT: 900})])
+    assert (census.verdict, census.left_out, census.missing) == (Verdict.COMPLETE, 900, 0)
+    assert census.sentence == (
+        "complete; 900 of 1,000 calls (90 %) were left out on purpose, as their functions are short"
+    )
+    census = census_of([stream(seen=1_000, unwritten={LEFT_OUT: 890, NO_ROOM: 10})])
+    assert (census.verdict, census.differences) == (Verdict.INCOMPLETE, {NO_ROOM: 10})
 
 
 @pytest.mark.parametrize(

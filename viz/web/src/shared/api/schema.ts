@@ -251,6 +251,7 @@ export interface components {
             analysed: number;
             counted: number;
             uncounted: number;
+            left_out: number;
             differences: {
                 [key: string]: number;
             };
