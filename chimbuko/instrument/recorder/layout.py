@@ -10,7 +10,7 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 4
+VERSION: Final = 5
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
@@ -111,7 +111,7 @@ RING: Final = np.dtype(
             *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 128),
             *(192, 192 + 8 * LEFT_OUT, 192 + 8 * (LEFT_OUT + DEPTH)),
         ],
-        "itemsize": 192 + 8 * (LEFT_OUT + 4 * DEPTH) + 32 * LEAF_FUNCTIONS,
+        "itemsize": 192 + 8 * (LEFT_OUT + 5 * DEPTH) + 32 * LEAF_FUNCTIONS,
     }
 )
 

@@ -13,6 +13,8 @@ import pytest
 
 import chimbuko
 from chimbuko.instrument.recorder.library import INCLUDE, recorder_library
+from chimbuko.instrument.recorder.layout import Kind
+from chimbuko.instrument.recorder.ring import Ring
 from chimbuko.instrument.recorder.ringfolder import in_order_of_start
 from tests.instrument.recorder.streams import Stream, record
 
@@ -115,6 +117,31 @@ def test_tiny_functions_are_left_out_by_rule_and_counted(tmp_path: Path) -> None
     )
     assert calls["tick"] + left_out + dropped == 10_000_000
     assert left_out > 9_000_000
+
+
+def test_call_that_lacks_calls_inside_it_says_so(tmp_path: Path) -> None:
+    """Their time is in its own: an EXIT without ENTRY keeps it from being judged."""
+    program = compiled(PROGRAMS / "full.c", tmp_path / "full", "-finstrument-functions")
+    rings = tmp_path / "rings"
+    rings.mkdir()
+    # Nobody takes what is recorded.
+    environment = {"CHIMBUKO_RECORDER": str(rings), "LD_PRELOAD": str(recorder_library(None))}
+    subprocess.run([program], env=environment, check=True)
+    (path,) = rings.glob("*.ring")
+    ring = Ring(path)
+    opened: list[int] = []
+    whole: list[bool] = []
+    for kind, key in ring.take()[["kind", "value"]].tolist():
+        if kind == Kind.ENTRY:
+            opened.append(key)
+        elif opened[-1] != key:
+            whole[-1] = False
+        else:
+            opened.pop()
+        if len(opened) == 2 and kind == Kind.ENTRY:
+            whole.append(True)
+    assert ring.number("dropped_calls") > 5_000
+    assert (opened, whole) == ([], [True, False])
 
 
 def test_pkg_config_has_the_flags_and_the_version(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@
 #define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
-    LAYOUT_VERSION = 4,
+    LAYOUT_VERSION = 5,
     NAMES = 2048,
     NAME_BYTES = 256,
     COMMUNICATORS = 4096,
@@ -129,6 +129,7 @@ struct ring {
     struct leaf_calls leaf_calls[LEAF_FUNCTIONS];
     uint64_t frame[DEPTH];   /* stack addresses of the open calls; the highest one where it says nothing */
     uint64_t site[DEPTH];    /* where each was called */
+    Key dropped[DEPTH];      /* a function that each called, and for which there was no room; 0 for none */
 };
 
 /* Count of the messages to one rank, and from it. */

@@ -260,6 +260,18 @@ bool look_for_room(uint32_t events)
     return self.written + events - self.read <= self.mask;
 }
 
+/* Note in the innermost open call a function that it called, and for which there was no room. Not one that is open:
+ * its EXIT would be taken for that of the open call. */
+void note_dropped(Key key)
+{
+    if (self.depth == 0 || self.ring->dropped[self.depth - 1] != 0)
+        return;
+    for (uint32_t outer = 0; outer < self.depth; outer++)
+        if (self.ring->stack[outer] == key)
+            return;
+    self.ring->dropped[self.depth - 1] = key;
+}
+
 /* End the open calls that were left without an EXIT, when a function is called that they cannot have called. */
 void leave_gone(uintptr_t frame, uintptr_t site, int64_t now)
 {

@@ -53,6 +53,7 @@ __attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
 __attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, uintptr_t site, int64_t now);
 __attribute__((visibility("hidden"))) bool is_left(uintptr_t now);
 __attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
+__attribute__((visibility("hidden"))) void note_dropped(Key key);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
 __attribute__((visibility("hidden"))) void watch_crashes(void);
@@ -157,6 +158,12 @@ static inline void push_call(Key key, uintptr_t frame, uintptr_t site, int64_t n
 
 static inline void pop_call(int64_t now)
 {
+    Key dropped = self.ring->dropped[self.depth - 1];
+    if (UNLIKELY(dropped != 0)) {
+        /* Its time is in that of this call: an EXIT without ENTRY says so to whoever judges it. */
+        self.ring->dropped[self.depth - 1] = 0;
+        write_call(EXIT, dropped, now);
+    }
     begin_event(self.depth - 1);
     write_call(EXIT, self.ring->stack[self.depth - 1], now);
     atomic_signal_fence(memory_order_seq_cst);
@@ -216,9 +223,10 @@ static inline void enter_at(Key key, uintptr_t site)
     } else if (UNLIKELY(self.depth == DEPTH)) {
         skip(key, FRAME);
         atomic_fetch_add_explicit(&self.ring->too_deep, 1, memory_order_relaxed);
-    } else if (UNLIKELY(!has_room(self.depth + 2))) {
-        /* Room is kept for the EXIT of each open call. */
+    } else if (UNLIKELY(!has_room(2 * self.depth + 3))) {
+        /* Room is kept for the EXIT of each open call, and of one that is missing in it. */
         skip(key, FRAME);
+        note_dropped(key);
         atomic_fetch_add_explicit(&self.ring->dropped_calls, 1, memory_order_relaxed);
     } else {
         push_call(key, FRAME, site, now_ns());
@@ -267,7 +275,7 @@ static inline void record(enum Kind kind, struct event thing)
 {
     if (!acquire())
         return;
-    if (UNLIKELY(!has_room(self.depth + 1))) {
+    if (UNLIKELY(!has_room(2 * self.depth + 1))) {
         atomic_fetch_add_explicit(&self.ring->dropped_rows, 1, memory_order_relaxed);
     } else {
         thing.time_ns = now_ns();
