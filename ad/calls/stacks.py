@@ -63,6 +63,7 @@ class Call(NamedTuple):
     row: int
     doubts: int
     path: int
+    spent_us: int
 
 
 class CallStacks:

@@ -33,6 +33,7 @@ from chimbuko.ad.kernels.stack import (
     TIME_REVERSED,
     UNCERTAIN,
     UNNAMED_TIMER,
+    give_up,
     new_thread,
 )
 from chimbuko.core.arrays import Table
@@ -292,6 +293,6 @@ def _matching_call(top: int, function: np.int32, calls: Table, losses: npt.NDArr
     while top != call:
         calls[top].doubts |= LOST
         losses[LOST_EXIT] += 1
-        top = calls[top].parent
+        top = give_up(top, calls)
     calls[call].doubts |= UNCERTAIN
     return call

@@ -88,6 +88,7 @@ CALL = np.dtype(
         ("row", np.int32),  # row of its ENTRY in the array of its step
         ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST
         ("path", np.int32),  # its call path in the stream's table of paths; see ``ad.calls.callpaths``
+        ("spent_us", np.int64),  # exclusive time that its path has been given
     ],
     align=True,
 )
@@ -184,6 +185,17 @@ def carry_open(
 
 
 @inner
+def give_up(call: int, calls: Table) -> int:
+    """Leave the time of a call whose EXIT was lost to its caller, but for what has its own place already:
+    calls inside it, and what its path was given; return the caller.
+    """
+    parent = np.int64(calls[call].parent)
+    if parent != NONE:
+        calls[parent].child_us += calls[call].child_us + np.uint64(calls[call].spent_us)
+    return parent
+
+
+@inner
 def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -> int:
     """Give up the inner half of a stack that is too deep; return the innermost call of the rest, none of
     which is certain.
@@ -192,7 +204,7 @@ def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -
     while call != NONE:
         if calls[call].depth >= MAX_DEPTH // 2:
             losses[LOST_EXIT] += 1
-            top = calls[call].parent
+            top = give_up(call, calls)
         calls[call].doubts |= UNCERTAIN
         call = calls[call].parent
     return top

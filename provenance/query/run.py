@@ -122,8 +122,15 @@ class Pruning(msgspec.Struct, frozen=True):
     """Severity of the anomalies together."""
 
 
+class FunctionTime(msgspec.Struct, frozen=True):
+    """Time in all calls of one function, also in first and open ones."""
+
+    calls: int
+    exclusive_us: float
+
+
 class RankPath(msgspec.Struct, frozen=True):
-    """Calls of one call path on one rank, as far as they count for the detector."""
+    """Calls of one call path on one rank: all of them, also first and open ones."""
 
     functions: list[str]
     """Functions of the path, outermost first."""
@@ -214,6 +221,16 @@ class Provenance:
             PathStatistics(programs[on_path[-1]], [functions[number] for number in on_path], *of_path)
             for on_path, of_path in on_paths
         ]
+
+    def function_times(self) -> dict[tuple[int, str], FunctionTime]:
+        """Return the time in all calls of each function over all ranks, by program and name."""
+        times: dict[tuple[int, str], FunctionTime] = {}
+        for path in self.path_statistics():
+            before = times.get((path.program, path.functions[-1]), FunctionTime(0, 0.0))
+            times[path.program, path.functions[-1]] = FunctionTime(
+                before.calls + path.all_calls, before.exclusive_us + path.total_us
+            )
+        return times
 
     def rank_paths(self, program: int, rank: int) -> list[RankPath]:
         """Return the call paths of a rank; none before its stream has ended."""

@@ -200,7 +200,11 @@ _HERE = {
         "pruned_us": "When they were removed, in µs since 1970",
         "rule": "What was removed",
     },
-    "path_statistics": _RUNTIMES,
+    "path_statistics": _RUNTIMES
+    | {
+        "begun": "Number of all calls, also of first and doubtful ones and of those that have not ended",
+        "spent_us": "Exclusive time of all of them, in µs",
+    },
     "rank_paths": {
         "paths": "Number of each call path with its calls and time in itself, packed; the dashboard shows it"
     },

@@ -384,6 +384,8 @@ PATH_STATISTICS = _keyed(
         for metric in ("exclusive", "inclusive")
         for name in ("mean", "stddev", "minimum", "maximum")
     ),
+    _integer("begun"),
+    _real("spent_us"),
 )
 """Latest ``PathStatistics`` of each call path."""
 

@@ -25,6 +25,8 @@ class SlowCall:
     children: int = 0
     messages: int = 0
     flags: int = 0
+    spent_us: int = 0
+    """Exclusive time that its path has been given."""
 
 
 @dataclass
@@ -216,10 +218,17 @@ class SlowStacks:
         if len(thread.stack) <= stack.MAX_DEPTH:
             return
         while len(thread.stack) > stack.MAX_DEPTH // 2:
-            thread.stack.pop().is_over = True
+            self._give_up(thread)
             self.losses[stack.LOST_EXIT] += 1
         for call in thread.stack:
             self._distrust(call)
+
+    def _give_up(self, thread: SlowThread) -> SlowCall:
+        call = thread.stack.pop()
+        call.is_over = True
+        if call.parent is not None:
+            call.parent.child_us += call.child_us + call.spent_us
+        return call
 
     def _leave(self, thread: SlowThread, function: int, time: int, suspect: bool) -> bool:
         in_reach = thread.stack[-1 - stack.MAX_DEPTH :]
@@ -228,8 +237,7 @@ class SlowStacks:
             self._distrust(thread.top)
             return False
         while thread.stack[-1].function != function:
-            given_up = thread.stack.pop()
-            given_up.is_over = True
+            given_up = self._give_up(thread)
             given_up.flags |= stack.LOST
             self.losses[stack.LOST_EXIT] += 1
             self._distrust(thread.stack[-1] if thread.stack[-1].function == function else None)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import chimbuko
-from chimbuko.instrument.recorder.library import INCLUDE, recorder_library
 from chimbuko.instrument.recorder.layout import Kind
+from chimbuko.instrument.recorder.library import INCLUDE, recorder_library
 from chimbuko.instrument.recorder.ring import Ring
 from chimbuko.instrument.recorder.ringfolder import in_order_of_start
 from tests.instrument.recorder.streams import Stream, record
