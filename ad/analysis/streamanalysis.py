@@ -91,6 +91,7 @@ class StreamAnalysis:
         self._size_bytes = 0
         self._largest_step_bytes = 0
         self._calls = 0
+        self._gpu_us = 0
         self._anomalies = 0
 
     def analyse(self, step: TraceStep, names: StreamNames) -> StepResult:
@@ -125,6 +126,7 @@ class StreamAnalysis:
         self._size_bytes += read.size_bytes
         self._largest_step_bytes = max(self._largest_step_bytes, read.size_bytes)
         self._calls += completed
+        self._gpu_us += self._launches.gpu_us(stacks)
         self._anomalies += anomalies
         count = StepCount(
             program=self._identity.program,
@@ -244,7 +246,22 @@ class StreamAnalysis:
             gap_steps=self._stacks.gap_steps,
             losses=dict(Counter(self._earlier_losses) + Counter(self._stacks.lost() | self._launches.lost())),
             largest_step_bytes=self._largest_step_bytes,
+            **self._thread_times(),
         )
+
+    def _thread_times(self) -> dict[str, int]:
+        stacks = self._stacks
+        threads = stacks.threads[: stacks.thread_count]
+        is_gpu = np.zeros(len(threads), np.bool_)
+        is_gpu[: len(self._launches.is_gpu)] = self._launches.is_gpu[: len(threads)] != 0
+        first_us, last_us = (threads[name][~is_gpu].astype(np.int64) for name in ("first_time", "last_time"))
+        spans_us = np.maximum(last_us - first_us, 0)[first_us > 0]
+        return {
+            "threads": len(spans_us),
+            "thread_us": int(spans_us.sum()),
+            "gap_us": stacks.gap_us,
+            "gpu_us": self._gpu_us,
+        }
 
 
 def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:

@@ -138,6 +138,8 @@ def build_calls(
                 return NEED_THREADS
             if number != NONE:
                 thread = threads[np.uint64(number)]
+                if thread.first_time == 0 and not is_absurd(events[i, EVENT_TIME]):
+                    thread.first_time = events[i, EVENT_TIME]
                 top = thread.top
                 depth = calls[np.uint64(top)].depth if top != NONE else NONE
                 last_time = thread.last_time

@@ -97,6 +97,7 @@ THREAD = np.dtype(
     [
         ("id", np.int32),  # TAU's
         ("top", np.int32),  # innermost open call, as a row of the call table, or -1
+        ("first_time", np.uint64),  # of its first event; 0 without one
         ("last_time", np.uint64),
         ("point", np.int32),  # first point that is not yet attached, or -1
         ("tie_call", np.int32),  # call that was entered or left first at the instant of the tie
@@ -131,7 +132,7 @@ def new_thread(
     thread = threads[count]
     thread.id = thread_id
     thread.top = NONE
-    thread.last_time = 0
+    thread.first_time = thread.last_time = 0
     thread.tie_time = 0
     thread.point = NONE
     thread.point_time = NEVER

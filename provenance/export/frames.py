@@ -36,6 +36,8 @@ from chimbuko.core.calls.record import (
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
+from chimbuko.provenance.budget.budget import Budget
+from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.compare.runcomparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.export.framecolumns import (
@@ -222,6 +224,10 @@ class Run:
         frame = frame_of(StepCount, self._provenance.steps.counts(ranks, step_min, step_max))
         frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
         return self._timed(frame)
+
+    def budget(self) -> Budget:
+        """Return where all the time of the run went, and what of it was lost."""
+        return run_budget(self._provenance)
 
     def functions(self) -> pd.DataFrame:
         """Return statistics of each function over all calls and ranks of the run; most time lost first.

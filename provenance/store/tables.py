@@ -340,6 +340,10 @@ STREAM_HEALTH = _keyed(
     Column("losses", JSON, nullable=False),
     Column("silence", JSON(none_as_null=True)),
     _integer("largest_step_bytes"),
+    _small("threads"),
+    _integer("thread_us"),
+    _integer("gap_us"),
+    _integer("gpu_us"),
 )
 """Latest ``StreamHealth`` of each stream."""
 

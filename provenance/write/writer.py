@@ -325,9 +325,9 @@ def _health_rows(run: int, health: Iterable[StreamHealth]) -> list[tuple[Any, ..
     latest = {(stream.program, stream.rank): stream for stream in health}
     rows = []
     for stream in latest.values():
-        *totals, losses, silence, largest_step_bytes = msgspec.structs.astuple(stream)
-        texts = _json(losses), None if silence is None else _json(silence)
-        rows.append((run, *totals, *texts, largest_step_bytes))
+        silence = None if stream.silence is None else _json(stream.silence)
+        texts = {"losses": _json(stream.losses), "silence": silence}
+        rows.append((run, *(msgspec.structs.asdict(stream) | texts).values()))
     return rows
 
 

@@ -201,6 +201,14 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     silence: Silence | None = None
     """Silence of the stream, while the state is ``silent``."""
     largest_step_bytes: int = 0
+    threads: int = 0
+    """Number of threads with events; those of GPUs do not count, nor in what follows."""
+    thread_us: int = 0
+    """Time of all of them together, each from its first to its last event."""
+    gap_us: int = 0
+    """Part of that time that lies in gaps of the stream."""
+    gpu_us: int = 0
+    """Time of calls on GPUs."""
 
 
 class CounterStatistics(msgspec.Struct, frozen=True, array_like=True):

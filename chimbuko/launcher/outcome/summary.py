@@ -34,6 +34,8 @@ from chimbuko.launcher.outcome.losses import (
     unrecorded,
     without_end,
 )
+from chimbuko.provenance.budget.budget import Budget
+from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.explain.explaining import slow_ranks_of
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
@@ -66,6 +68,8 @@ named.
 class Summary(msgspec.Struct, frozen=True):
     """Findings of a run, with how far they can be trusted."""
 
+    budget: Budget
+    """Where all the time of the run went, and what of it was lost."""
     run: str
     transport: str
     """Transport of its trace, as in ``RunInfo``."""
@@ -144,6 +148,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     drifted = [f for f in known if _extent(f) >= math.log(DRIFT)]
     ranks = [r for r in provenance.steps.rank_statistics() if r.total]
     return Summary(
+        budget=run_budget(provenance),
         run=str(run.path),
         transport=provenance.run().transport,
         ranks=len(health),
@@ -197,7 +202,8 @@ class Result(msgspec.Struct, frozen=True):
 
 def summary_lines(summary: Summary) -> list[str]:
     """The summary for people."""
-    lines = [
+    lines = [f"Time: {summary.budget.sentence}"] if summary.budget.threads else []
+    lines += [
         f"{number_of(summary.anomalies, 'anomalies')} among {number_of(summary.calls, 'calls')} of "
         f"{number_of(summary.ranks, 'ranks')} ({number_of(summary.steps, 'steps')}, "
         f"{number_of(summary.rows, 'events')})"

@@ -1,4 +1,4 @@
-"""Call paths count all calls and all time, also of first and open calls; earlier stores do not know them."""
+"""Call paths count all calls and all time, and streams the time of their threads; earlier stores did not."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ down_revision = "0013"
 
 
 def upgrade() -> None:
-    """Add both columns."""
+    """Add the columns."""
     op.add_column("path_statistics", sa.Column("begun", sa.BigInteger(), nullable=False, server_default="0"))
     op.add_column("path_statistics", sa.Column("spent_us", sa.Double(), nullable=False, server_default="0"))
+    op.add_column("stream_health", sa.Column("threads", sa.Integer(), nullable=False, server_default="0"))
+    for name in ("thread_us", "gap_us", "gpu_us"):
+        op.add_column("stream_health", sa.Column(name, sa.BigInteger(), nullable=False, server_default="0"))

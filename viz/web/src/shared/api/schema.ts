@@ -124,6 +124,61 @@ export interface components {
             is_installed: boolean;
         };
         /**
+         * BudgetAnswer
+         * @description Budget of the run, as far as it has come.
+         */
+        BudgetAnswer: {
+            ok: boolean;
+            budget: components["schemas"]["Budget"];
+        };
+        /**
+         * Budget
+         * @description Where the time of a run went, and what of it was lost.
+         */
+        Budget: {
+            wall_us: number;
+            threads: number;
+            total_us: number;
+            shares: components["schemas"]["Shares"];
+            functions: components["schemas"]["FunctionShare"][];
+            is_sampled: boolean;
+            lost: components["schemas"]["Lost"];
+            sentence: string;
+        };
+        /**
+         * Shares
+         * @description Time of threads in µs, divided by what they did; all of these add up to the whole.
+         */
+        Shares: {
+            computing_us: number;
+            point_to_point_us: number;
+            collective_us: number;
+            other_mpi_us: number;
+            io_us: number;
+            gpu_us: number;
+            asleep_us: number;
+            waiting_us: number;
+            not_recorded_us: number;
+        };
+        /**
+         * FunctionShare
+         * @description Time in a function's own code, whether it computed, slept or waited for a core.
+         */
+        FunctionShare: {
+            function: string;
+            own_us: number;
+        };
+        /**
+         * Lost
+         * @description Core time that was lost; each µs counts once.
+         */
+        Lost: {
+            incidents_us: number;
+            recurring_us: number;
+            imbalance_us: number;
+            analysis_us: number;
+        };
+        /**
          * HealthAnswer
          * @description State of the analysis: events that were read and lost, and the age of the newest.
          */
@@ -154,6 +209,10 @@ export interface components {
             };
             silence: components["schemas"]["Silence"] | null;
             largest_step_bytes: number;
+            threads: number;
+            thread_us: number;
+            gap_us: number;
+            gpu_us: number;
         };
         /**
          * Silence
@@ -1853,6 +1912,11 @@ export type Status = components['schemas']['Status'];
 export type Headline = components['schemas']['Headline'];
 export type ExportFormatsAnswer = components['schemas']['ExportFormatsAnswer'];
 export type ExportFormat = components['schemas']['ExportFormat'];
+export type BudgetAnswer = components['schemas']['BudgetAnswer'];
+export type Budget = components['schemas']['Budget'];
+export type Shares = components['schemas']['Shares'];
+export type FunctionShare = components['schemas']['FunctionShare'];
+export type Lost = components['schemas']['Lost'];
 export type HealthAnswer = components['schemas']['HealthAnswer'];
 export type StreamHealth = components['schemas']['StreamHealth'];
 export type Silence = components['schemas']['Silence'];

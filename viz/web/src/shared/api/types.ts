@@ -13,6 +13,7 @@ export type {
   BesideAnswer,
   BothRuntimes,
   Bucket,
+  BudgetAnswer,
   CallAnswer as CallDetail,
   CallRecord,
   CallsAnswer as CallPage,
