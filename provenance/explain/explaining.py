@@ -80,7 +80,7 @@ def explain(
         tracker.put_samples(batch)
     for stream in provenance.health():
         tracker.evidence.ranks[stream.program].add(stream.rank)
-    short, inquiries = Interruptions(), Inquiries(tracker.evidence)
+    short, inquiries = Interruptions(tracker.evidence.nodes), Inquiries(tracker.evidence)
     known: set[int] = set()
     failed: list[str] = []
     calls = looked_to_us = now_us = 0
@@ -105,7 +105,7 @@ def explain(
         for one in (tracker.forget_before, short.settle_before, inquiries.settle_before):
             one(now_us - HORIZON_US)
     writer.withdraw_incidents(known)
-    recurrences = [*short.found(tracker.evidence.nodes), *recurring(provenance, slow_ranks)]
+    recurrences = [*short.found(), *recurring(provenance, slow_ranks)]
     writer.write_recurrences(recurrences)
     return Explained(calls, len(known), len(recurrences), failed)
 

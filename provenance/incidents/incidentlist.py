@@ -219,6 +219,8 @@ class Incidents:
                 columns.program == one.program,
                 columns.flags == 1,
                 columns.cost_us < one.longest_us,
+                columns.kind.not_in(one.kinds_apart),
+                columns.call != one.costliest,
                 # A loss of a rank by its node is no single call, whatever was flagged in it.
                 not_(_IS_LOSS),
             )

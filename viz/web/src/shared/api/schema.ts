@@ -1135,6 +1135,8 @@ export interface components {
             by: string;
             ranks_there: number;
             cores: number;
+            kinds_apart: string[];
+            costliest: string;
         };
         /**
          * RecurrenceKind
