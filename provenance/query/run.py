@@ -243,6 +243,17 @@ class Provenance:
             for path, calls, exclusive_us in np.frombuffer(zlib.decompress(packed), RANK_PATH).tolist()
         ]
 
+    def calls_of_ranks(self, program: int, function: str) -> dict[int, int]:
+        """Return the number of calls of a function on each rank whose stream has ended."""
+        columns = RANK_PATHS.c
+        ranks = select(columns.rank).where(columns.run == self.reader.run, columns.program == program)
+        return {
+            rank: sum(
+                path.calls for path in self.rank_paths(program, rank) if path.functions[-1:] == [function]
+            )
+            for (rank,) in self.reader.rows(ranks)
+        }
+
     def function_statistics(self) -> list[FunctionStatistics]:
         """Return statistics of each function over all ranks, as last reported by the parameter server."""
         function = (FUNCTIONS.c.program, FUNCTIONS.c.name)

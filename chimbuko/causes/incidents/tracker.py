@@ -301,10 +301,14 @@ class IncidentTracker:
         )
 
     def _loss(self, loss: Flag, calls: Iterable[Flag]) -> NodeLoss:
-        """Return what a rank lost, of which some is the excess of calls of the same incident."""
-        own = [flag for flag in calls if (flag.rank, flag.thread) == (loss.rank, loss.thread)]
+        """Return what a rank lost, of which some is the excess of calls: those of the same incident, and
+        flagged ones of others.
+        """
+        own = {flag.id for flag in calls}
         in_calls_us = sum(
-            min(flag.excess_us, flag.overlap_us(loss)) for flag in own if not self._is_counted(flag)
+            min(flag.excess_us, flag.overlap_us(loss))
+            for flag in self.evidence.beside(loss)
+            if flag.loss is None and (flag.is_flagged or flag.id in own) and not self._is_counted(flag)
         )
         beyond_us = max(0.0, loss.excess_us - in_calls_us)
         return NodeLoss(loss.id, loss.rank, loss.entry_us, loss.exit_us, loss.excess_us, beyond_us)
