@@ -12,15 +12,13 @@ from chimbuko.ad.detectors import Judgements, Limits
 from chimbuko.ad.kernels import tail
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import LN_EDGES
-from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.config import FEW_CALLS, AnalysisConfig
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 
 _BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])
 _BACKWARDS.flags.writeable = False
 
 
-FEW_CALLS = 3
-"""Number of calls from which on one that is far beyond all others is abnormal."""
 FEW_TIMES = 5.0
 FEW_LEAST_US = 100_000.0
 """Factor and time by which a call of a function with few calls must be longer than all but its longest ones:

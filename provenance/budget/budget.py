@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -75,8 +75,21 @@ class Budget(msgspec.Struct, frozen=True):
     is_sampled: bool
     """Whether samples of nodes say how long threads slept, and waited for a core."""
     lost: Lost
+    not_judged: list[FunctionShare] = []
+    """Functions with too few calls for any of them to be judged, the longest first."""
     sentence: str = ""
     """Budget in words, the same wherever it is shown."""
+
+    @property
+    def not_judged_line(self) -> str:
+        """Return how many functions have too few calls to be judged, and their time; empty for none."""
+        us = sum(one.own_us for one in self.not_judged)
+        if not us or us < LEAST_SHARE * self.total_us:
+            return ""
+        named = ", ".join(short_name(one.function) for one in self.not_judged[:MOST_NAMED])
+        functions = number_of(len(self.not_judged), "functions")
+        share = _percent(us, self.total_us)
+        return f"{functions}, {duration(us)} ({share}), with too few calls to compare: {named}"
 
 
 class Sampled(msgspec.Struct, frozen=True):
@@ -95,6 +108,7 @@ def make_budget(
     gpu_calls_us: float,
     sampled: Sampled | None,
     lost: Lost,
+    not_judged: Collection[str] = (),
 ) -> Budget:
     """Divide the time of threads without rest.
 
@@ -108,6 +122,8 @@ def make_budget(
         Part of it that is of calls on GPUs, and of no thread.
     sampled
         What their nodes' samples say; None without any.
+    not_judged
+        Functions with too few calls to be judged.
     """
     spent = _by_kind(times_us)
     spent["computing_us"] = max(0.0, spent["computing_us"] - gpu_calls_us)
@@ -119,7 +135,9 @@ def make_budget(
     longest = sorted(own.items(), key=lambda one: (-one[1], one[0]))[:MOST_FUNCTIONS]
     # Of functions on GPUs and on cores it is not known which is which.
     functions = [FunctionShare(name, us) for name, us in longest if us > 0.0 and not gpu_calls_us]
-    budget = Budget(wall_us, threads, total_us, shares, functions, sampled is not None, lost)
+    few = [FunctionShare(name, times_us[name]) for name in not_judged if times_us.get(name, 0.0) > 0.0]
+    few.sort(key=lambda one: (-one.own_us, one.function))
+    budget = Budget(wall_us, threads, total_us, shares, functions, sampled is not None, lost, few)
     return msgspec.structs.replace(budget, sentence=_sentence(budget))
 
 

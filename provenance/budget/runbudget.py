@@ -5,6 +5,7 @@ from __future__ import annotations
 from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
 from chimbuko.causes.part import ANALYSIS
 from chimbuko.causes.recurrence import RecurrenceKind
+from chimbuko.core.config import least_calls
 from chimbuko.provenance.budget.budget import Budget, Lost, Sampled, make_budget
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.nodes.nodelist import node_facts, sampled_nodes
@@ -25,6 +26,10 @@ def run_budget(provenance: Provenance) -> Budget:
     times_us: dict[str, float] = {}
     for (_, name), time in provenance.function_times().items():
         times_us[name] = times_us.get(name, 0.0) + time.exclusive_us
+    counted: dict[str, int] = dict.fromkeys(times_us, 0)
+    for one in provenance.function_statistics():
+        counted[one.name] = counted.get(one.name, 0) + one.calls
+    least = least_calls(provenance.run().config.detector)
     health = provenance.health()
     begin_us, end_us = provenance.steps.time_range() or (0, 0)
     return make_budget(
@@ -35,6 +40,7 @@ def run_budget(provenance: Provenance) -> Budget:
         gpu_calls_us=sum(stream.gpu_us for stream in health),
         sampled=_sampled(provenance, (end_us - begin_us) * len(health)),
         lost=_lost(provenance),
+        not_judged=[name for name, calls in counted.items() if calls < least],
     )
 
 

@@ -211,6 +211,8 @@ def summary_lines(summary: Summary) -> list[str]:
     if not summary.ranks and summary.transport != Transport.RECORDED:
         lines.append(NO_STREAM_YET if summary.is_interrupted else NO_STREAM)
     lines += incident_lines(summary.incidents, summary.recurrences)
+    if summary.budget.not_judged_line:
+        lines.append(f"Not judged: {summary.budget.not_judged_line}")
     if summary.metrics:
         lines.append("Wrong in what the programs publish:")
         lines += [f"  {one.id:<6} {one.sentence}" for one in summary.metrics[:MOST_SHOWN]]

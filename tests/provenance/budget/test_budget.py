@@ -68,3 +68,11 @@ def test_budget_is_a_sentence() -> None:
         "10 % not recorded; own code: relax 30 %, pack 10 %; "
         "lost: 2 s (2 %) in incidents, 500 ms (0.5 %) to the analysis"
     )
+
+
+def test_functions_with_too_few_calls_are_a_line() -> None:
+    spent = {"setup": 3e6, "main": 1e5, "relax": 56.9e6}
+    budget = make_budget(60e6, 1, 0.0, spent, 0.0, None, Lost(), ["main", "setup", "unknown"])
+    assert [one.function for one in budget.not_judged] == ["setup", "main"]
+    assert budget.not_judged_line == "2 functions, 3.10 s (5.2 %), with too few calls to compare: setup, main"
+    assert make_budget(60e6, 1, 0.0, spent, 0.0, None, Lost(), []).not_judged_line == ""

@@ -143,6 +143,7 @@ export interface components {
             functions: components["schemas"]["FunctionShare"][];
             is_sampled: boolean;
             lost: components["schemas"]["Lost"];
+            not_judged: components["schemas"]["FunctionShare"][];
             sentence: string;
         };
         /**
