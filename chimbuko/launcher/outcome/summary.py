@@ -42,6 +42,7 @@ from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_f
 from chimbuko.provenance.incidents.origins import OriginList, origins
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
+from chimbuko.provenance.nodes.nodecosts import NodeCost, node_costs
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
@@ -105,6 +106,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Incidents that cost most, the worst first."""
     recurrences: list[RecurrenceSummary]
     """Causes that cost time again and again."""
+    nodes: list[NodeCost]
+    """Findings about nodes that cost time, the most costly first."""
     metrics: list[MetricFinding]
     """Anomalies of quantities that the programs publish."""
     lost_by_function: OriginList
@@ -171,6 +174,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         large_step=_large_step(provenance, health),
         incidents=Incidents(provenance.reader).page(limit=MOST_SHOWN),
         recurrences=Incidents(provenance.reader).recurrences(),
+        nodes=node_costs(provenance.reader),
         metrics=metric_findings(provenance.reader),
         lost_by_function=origins(provenance.reader, "function", MOST_ORIGINS),
         lost_by_rank=origins(provenance.reader, "rank", MOST_SHOWN),
@@ -210,7 +214,7 @@ def summary_lines(summary: Summary) -> list[str]:
     ]
     if not summary.ranks and summary.transport != Transport.RECORDED:
         lines.append(NO_STREAM_YET if summary.is_interrupted else NO_STREAM)
-    lines += incident_lines(summary.incidents, summary.recurrences)
+    lines += incident_lines(summary.incidents, summary.recurrences, summary.nodes)
     if summary.budget.not_judged_line:
         lines.append(f"Not judged: {summary.budget.not_judged_line}")
     if summary.metrics:
@@ -397,11 +401,15 @@ def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
     return totals
 
 
-def incident_lines(page: IncidentPage, recurrences: list[RecurrenceSummary]) -> list[str]:
+def incident_lines(
+    page: IncidentPage, recurrences: list[RecurrenceSummary], nodes: list[NodeCost]
+) -> list[str]:
     """Return lines for people about what happened, the most costly first."""
     found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
     found += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
-    lines = [f"Worst of {number_of(page.total + len(recurrences), 'incidents')}, by core time lost:"]
+    found += [(one.cost_us, "node", one.sentence) for one in nodes[:MOST_SHOWN]]
+    total = page.total + len(recurrences) + len(nodes)
+    lines = [f"Worst of {number_of(total, 'incidents')}, by core time lost:"]
     lines += [
         f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
         for cost_us, name, text in sorted(found, reverse=True)

@@ -1077,6 +1077,7 @@ export interface components {
             incidents: components["schemas"]["IncidentSummary"][];
             recurrences: components["schemas"]["RecurrenceSummary"][];
             metrics: components["schemas"]["MetricFinding"][];
+            nodes: components["schemas"]["NodeCost"][];
             next: string | null;
             total: number;
             cost_us: number;
@@ -1175,6 +1176,17 @@ export interface components {
          * @enum {unknown}
          */
         Problem: "departure" | "global drift" | "local drift" | "not a number";
+        /**
+         * NodeCost
+         * @description Finding about a node that cost its ranks time.
+         */
+        NodeCost: {
+            node: string;
+            kind: string;
+            sentence: string;
+            cost_us: number;
+            begin_us: number;
+        };
         /**
          * IncidentAnswer
          * @description Incident with its causes and everything that it held up.
@@ -1992,6 +2004,7 @@ export type RecurrenceKind = components['schemas']['RecurrenceKind'];
 export type MetricFinding = components['schemas']['MetricFinding'];
 export type Finding = components['schemas']['Finding'];
 export type Problem = components['schemas']['Problem'];
+export type NodeCost = components['schemas']['NodeCost'];
 export type IncidentAnswer = components['schemas']['IncidentAnswer'];
 export type Incident = components['schemas']['Incident'];
 export type Part = components['schemas']['Part'];

@@ -60,6 +60,7 @@ export type {
   NodeView,
   MetricFinding,
   MetricFindingAnswer,
+  NodeCost,
   OneSided,
   Origin,
   OriginsAnswer,
