@@ -233,6 +233,7 @@ class StreamAnalysis:
 
     def health(self, state: str) -> StreamHealth:
         """Return running totals of the stream."""
+        threads, thread_us = self._thread_times()
         return StreamHealth(
             program=self._identity.program,
             rank=self._identity.rank,
@@ -246,22 +247,21 @@ class StreamAnalysis:
             gap_steps=self._stacks.gap_steps,
             losses=dict(Counter(self._earlier_losses) + Counter(self._stacks.lost() | self._launches.lost())),
             largest_step_bytes=self._largest_step_bytes,
-            **self._thread_times(),
+            threads=threads,
+            thread_us=thread_us,
+            gap_us=self._stacks.gap_us,
+            gpu_us=self._gpu_us,
         )
 
-    def _thread_times(self) -> dict[str, int]:
+    def _thread_times(self) -> tuple[int, int]:
+        """Return the number of threads that are no GPU's, and their time from first to last events."""
         stacks = self._stacks
         threads = stacks.threads[: stacks.thread_count]
         is_gpu = np.zeros(len(threads), np.bool_)
         is_gpu[: len(self._launches.is_gpu)] = self._launches.is_gpu[: len(threads)] != 0
         first_us, last_us = (threads[name][~is_gpu].astype(np.int64) for name in ("first_time", "last_time"))
         spans_us = np.maximum(last_us - first_us, 0)[first_us > 0]
-        return {
-            "threads": len(spans_us),
-            "thread_us": int(spans_us.sum()),
-            "gap_us": stacks.gap_us,
-            "gpu_us": self._gpu_us,
-        }
+        return len(spans_us), int(spans_us.sum())
 
 
 def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:

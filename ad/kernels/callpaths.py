@@ -169,14 +169,14 @@ def follow_paths(
                 learn_runtime(known, first[call.path], inclusive_us if use_inclusive else exclusive_us)
     for number in range(thread_count):
         last_us = threads[number].last_time
-        inside_us = np.int64(0)
-        at = np.int64(threads[number].top)
+        inside_us = 0
+        at = int(threads[number].top)
         while at != NONE:
             call = calls[np.uint64(at)]
-            open_us = np.int64(max(last_us, call.entry) - call.entry)
-            _spend(rows[np.uint64(call.path)], call, open_us - np.int64(call.child_us) - inside_us)
+            open_us = int(max(last_us, call.entry) - call.entry)
+            _spend(rows[np.uint64(call.path)], call, np.int64(open_us - np.int64(call.child_us) - inside_us))
             inside_us = open_us
-            at = np.int64(call.parent)
+            at = int(call.parent)
 
 
 @inner

@@ -190,7 +190,7 @@ def give_up(call: int, calls: Table) -> int:
     """Leave the time of a call whose EXIT was lost to its caller, but for what has its own place already:
     calls inside it, and what its path was given; return the caller.
     """
-    parent = np.int64(calls[call].parent)
+    parent = int(calls[call].parent)
     if parent != NONE:
         calls[parent].child_us += calls[call].child_us + np.uint64(calls[call].spent_us)
     return parent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -127,9 +126,9 @@ def make_budget(
     """
     spent = _by_kind(times_us)
     spent["computing_us"] = max(0.0, spent["computing_us"] - gpu_calls_us)
-    total_us = max(total_us, float(spent.total()))
-    recorded_us = float(spent.total())
-    divided = dict(spent) if sampled is None else _divided(spent, sampled)
+    recorded_us = sum(spent.values())
+    total_us = max(total_us, recorded_us)
+    divided = spent if sampled is None else _divided(spent, sampled)
     shares = Shares(**divided, not_recorded_us=total_us - recorded_us)
     own = {name: us for name, us in times_us.items() if _kind_of(name) == "computing_us"}
     longest = sorted(own.items(), key=lambda one: (-one[1], one[0]))[:MOST_FUNCTIONS]
@@ -141,10 +140,10 @@ def make_budget(
     return msgspec.structs.replace(budget, sentence=_sentence(budget))
 
 
-def _by_kind(times_us: Mapping[str, float]) -> Counter[str]:
-    spent: Counter[str] = Counter(computing_us=0)
+def _by_kind(times_us: Mapping[str, float]) -> dict[str, float]:
+    spent = {"computing_us": 0.0}
     for name, us in times_us.items():
-        spent[_kind_of(name)] += us  # type: ignore[assignment]
+        spent[_kind_of(name)] = spent.get(_kind_of(name), 0.0) + us
     return spent
 
 

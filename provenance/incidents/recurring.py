@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -111,7 +111,7 @@ def _of_drifts(
     programs = {name: number for number, name in provenance.programs().items()}
     statistics = provenance.function_statistics()
     calls = {(one.program, one.name): one.calls for one in statistics}
-    told_us = Counter({(one.program, one.name): one.severity_us for one in statistics})
+    told_us = defaultdict(float, {(one.program, one.name): one.severity_us for one in statistics})
     for mode in modes:
         told_us[mode.program, mode.function] += mode.cost_us
     least_us = OF_RUN * sum(one.calls * one.exclusive_mean_us for one in statistics)

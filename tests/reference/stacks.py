@@ -74,6 +74,8 @@ class SlowStacks:
         self._merged: list[SlowPoint] = []
         self._times: list[int] = []
         self._expected = 0
+        self._in_gap: dict[int, int] = {}
+        """Last time before a gap of each thread without an event since."""
         self._names = StreamNames()
 
     def build(self, step: TraceStep, names: StreamNames) -> None:
@@ -86,6 +88,9 @@ class SlowStacks:
             self.gap_steps += max(step.step - self._expected, 0)
             for call in self.calls:
                 call.flags |= stack.UNKNOWN
+            for number, thread in self.threads.items():
+                self._in_gap.setdefault(number, thread.last_time)
+        self._leave_out_gaps(step.events.tolist())
         self._expected = step.step + 1
         for thread in self.threads.values():
             thread.tie_time = 0
@@ -100,6 +105,16 @@ class SlowStacks:
             self._row(step.step, events, row)
         for number in self.threads:
             self._attach(number, MAX_TIME_US)
+
+    def _leave_out_gaps(self, events: list[list[int]]) -> None:
+        for number, last_us in list(self._in_gap.items()):
+            times = [row[5] for row in events if row[2] == number]
+            if times:
+                del self._in_gap[number]
+                gap_us = max(0, times[0] - last_us)
+                opened = self.threads[number].stack
+                if opened and gap_us < MAX_TIME_US:
+                    opened[-1].spent_us += gap_us
 
     @property
     def interval_us(self) -> tuple[int, int] | None:

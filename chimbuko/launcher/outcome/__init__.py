@@ -2,5 +2,6 @@
 
 May import ad.handoff, ad.modelsync, capture.symbols, capture.trace, core.calls, core.statistics,
 provenance.budget, provenance.explain, provenance.incidents, provenance.manage, provenance.nodes,
-provenance.query, provenance.store, provenance.write, pserver.state, runtime.process, runtime.protocol and runtime.runs.
+provenance.query, provenance.store, provenance.write, pserver.state, runtime.process,
+runtime.protocol and runtime.runs.
 """

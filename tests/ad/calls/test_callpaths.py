@@ -144,7 +144,7 @@ def rows_of(calls: dict[tuple[int, ...], int]) -> Rows:
     """``PATH`` rows of paths whose calls took 10 µs each; parents of paths have to be among them."""
     rows = np.zeros(1 + len(calls), PATH)
     rows["parent"][0] = rows["function"][0] = -1
-    numbers = {(): -1}
+    numbers: dict[tuple[int, ...], int] = {(): -1}
     for number, (path, count) in enumerate(calls.items(), 1):
         numbers[path] = number
         rows["parent"][number], rows["function"][number] = numbers[path[:-1]], path[-1]

@@ -19,7 +19,8 @@ FUNCTIONS = ("pack", "unpack", "relax", "exchange")
 
 def found_in(flags: list[Flag], at_once: int = 1000) -> tuple[list[Incident], list[Recurrence]]:
     """All incidents, and the recurrences; the calls come some at a time, and what is over is settled."""
-    tracker, short, known = IncidentTracker(), Interruptions(), {}
+    tracker, short = IncidentTracker(), Interruptions()
+    known: dict[int, Incident] = {}
     for first in range(0, len(flags), at_once):
         tracker.put(flags[first : first + at_once])
         changes = tracker.update()
