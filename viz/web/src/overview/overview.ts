@@ -66,7 +66,7 @@ export const published = computed(() =>
 /** List that is shown: calls instead of incidents where the run has none, or where filters of calls are set. */
 export const list = computed<List>(() => {
   const found = incidents.value.value;
-  const isNone = found !== null && found.total === 0 && found.recurrences.length === 0 && found.metrics.length === 0 && found.nodes.length === 0;
+  const isNone = found !== null && found.total === 0 && found.recurrences.length === 0 && found.metrics.length === 0;
   return view.value.list === 'incidents' && (isNone || filtersOf(view.value).length > 0) ? 'worst' : view.value.list;
 });
 
