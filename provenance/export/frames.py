@@ -237,7 +237,9 @@ class Run:
         """
         known = {(one.program, one.name): one for one in self._provenance.function_statistics()}
         times = self._provenance.function_times()
-        known |= {key: FunctionStatistics(*key, 0, 0, 0, 0, 0, 0, 0, 0, 0) for key in times.keys() - known.keys()}
+        known |= {
+            key: FunctionStatistics(*key, 0, 0, 0, 0, 0, 0, 0, 0, 0) for key in times.keys() - known.keys()
+        }
         frame = frame_of(FunctionStatistics, list(known.values()))
         frame["begun"], frame["spent_us"] = (
             [getattr(times.get(key), name, 0) for key in known] for name in ("calls", "exclusive_us")
