@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
-from chimbuko.causes.incidents.interruptions import Interruptions, is_alone
+from chimbuko.causes.incidents.interruptions import Interruptions, is_among
 from chimbuko.causes.incidents.tracker import IncidentTracker
-from chimbuko.causes.recurrence import Recurrence
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.schema import Label
 from evaluation.tables import ResultTable
@@ -50,12 +49,6 @@ class IncidentScore:
         return self.incidents + self.recurring
 
 
-def is_among(incident: Incident, found: Iterable[Recurrence]) -> bool:
-    """Whether an incident is one of the short delays that a recurrence sums up."""
-    limits = (one.longest_us for one in found if one.program == incident.program)
-    return is_alone(incident) and any(incident.cost_us < longest_us for longest_us in limits)
-
-
 def measure(records: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> IncidentScore:
     """Incidents of the recorded calls of one trace, against its delays."""
     tracker = IncidentTracker()
@@ -74,7 +67,7 @@ def measure(records: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> I
     incident_of = {delay: incidents[changes.incident_of[flag.id]] for delay, flag in matched}
     origins = {incident.call_id for incident in incidents.values()}
     waits = list(_waits(tracker.evidence.flags.values(), [delay for delay, _ in matched]))
-    among = sum(is_among(incident, recurrences) for incident in incidents.values())
+    among = sum(is_among(incident, one) for incident in incidents.values() for one in recurrences)
     parts = [part for of_call in tracker.parts.values() for part in of_call]
     return IncidentScore(
         delays=len(delays),

@@ -92,6 +92,7 @@ class StreamAnalysis:
         self._size_bytes = 0
         self._largest_step_bytes = 0
         self._calls = 0
+        self._gpu_us = 0
         self._anomalies = 0
         self._source: SourceCensus | None = None
 
@@ -127,6 +128,7 @@ class StreamAnalysis:
         self._size_bytes += read.size_bytes
         self._largest_step_bytes = max(self._largest_step_bytes, read.size_bytes)
         self._calls += completed
+        self._gpu_us += self._launches.gpu_us(stacks)
         self._anomalies += anomalies
         count = StepCount(
             program=self._identity.program,
@@ -240,6 +242,7 @@ class StreamAnalysis:
         """Return running totals of the stream."""
         # Metadata of the last step may have come with the end of the stream.
         said = self._names.metadata.get((self._identity.rank, MAIN_THREAD, CALLS_SEEN))
+        threads, thread_us = self._thread_times()
         return StreamHealth(
             program=self._identity.program,
             rank=self._identity.rank,
@@ -255,7 +258,21 @@ class StreamAnalysis:
             largest_step_bytes=self._largest_step_bytes,
             open_calls=self._stacks.open_calls,
             source=parse_census(said) or self._source,
+            threads=threads,
+            thread_us=thread_us,
+            gap_us=self._stacks.gap_us,
+            gpu_us=self._gpu_us,
         )
+
+    def _thread_times(self) -> tuple[int, int]:
+        """Return the number of threads that are no GPU's, and their time from first to last events."""
+        stacks = self._stacks
+        threads = stacks.threads[: stacks.thread_count]
+        is_gpu = np.zeros(len(threads), np.bool_)
+        is_gpu[: len(self._launches.is_gpu)] = self._launches.is_gpu[: len(threads)] != 0
+        first_us, last_us = (threads[name][~is_gpu].astype(np.int64) for name in ("first_time", "last_time"))
+        spans_us = np.maximum(last_us - first_us, 0)[first_us > 0]
+        return len(spans_us), int(spans_us.sum())
 
 
 def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:

@@ -42,7 +42,7 @@ class CallPaths:
         self.__dict__.update(state | {"_handed_out": state["_table"].all[:0]})
 
     def read(self, stacks: CallStacks, usual: UsualRuntimes) -> None:
-        """Add the calls that ended in the step whose ``stacks`` were built, also to what is ``usual``."""
+        """Add the calls of the step whose ``stacks`` were built; ended ones add to what is ``usual``."""
         table = self._table
         follow_paths(
             stacks.calls,
@@ -56,6 +56,8 @@ class CallPaths:
             usual.use_inclusive,
             usual.rows,
             usual.first,
+            stacks.threads,
+            stacks.thread_count,
         )
 
     @property
@@ -71,9 +73,8 @@ class CallPaths:
         times = np.zeros(len(rows), PATH_TIME)
         times[: len(self._times)] = self._times
         times["parent"], times["function"] = rows["parent"], rows["function"]
-        for name in ("calls", "exclusive_us"):
-            # The other columns of a path without calls mean nothing.
-            np.add(times[name], rows[name], out=times[name], where=rows["calls"] != 0)
+        times["calls"] += rows["begun"]
+        times["exclusive_us"] += rows["spent_us"]
         return times
 
     def hand_out(self) -> Rows:

@@ -92,6 +92,14 @@ class Launches:
                 parts.append(self._put_out(place))
         return joined(parts)
 
+    def gpu_us(self, stacks: CallStacks) -> int:
+        """Return the exclusive time of the calls that ended on GPUs in a step."""
+        if not self.is_gpu.any():
+            return 0
+        calls = stacks.calls[: stacks.count]
+        ended = calls[(calls["exit"] > 0) & (self.is_gpu[calls["thread"]] != 0)]
+        return int((ended["exit"] - ended["entry"] - ended["child_us"]).sum())
+
     def lost(self) -> dict[str, int]:
         """Return how many launches could not be remembered, by kind; only kinds that occurred."""
         kinds = {

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.calls.selection import PARALLEL, Selection
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels.stack import LOST, UNKNOWN
 from chimbuko.core.calls.record import severity_us
 
 REPORT = np.dtype(
@@ -39,17 +40,20 @@ class ReportedCalls:
 
     def complete(self, selection: Selection, stacks: CallStacks) -> Selection:
         """Add to a step's selection the reported calls that end in it, unless the detector has selected them
-        anyway.
+        anyway, and those that were open across a gap.
 
-        A call that turns out to have ended in time is added as a normal call.
+        A call that turns out to have ended in time is added as a normal call, and so is one that was open
+        across a gap: it may have ended in that.
         """
         rows, reports, still = [], [], {}
         for row in range(stacks.carried if self._reports else 0):
             call = stacks.call(row)
             report = self._reports.get((call.step, call.row))
-            if report is not None and not call.exit:
+            if report is None:
+                continue
+            if not call.exit and not call.doubts & UNKNOWN:
                 still[call.step, call.row] = report
-            elif report is not None and row not in selection.rows:
+            elif row not in selection.rows and not call.doubts & LOST:
                 rows.append(row)
                 reports.append(report)
         # A call that is not open any more, and did not end, was given up: its EXIT was lost.
@@ -61,7 +65,8 @@ class ReportedCalls:
 
 def _ended(rows: npt.NDArray[np.int32], reports: Reports, stacks: CallStacks) -> Selection:
     calls = stacks.calls[rows]
-    runtime_us = (calls["exit"] - calls["entry"]).astype(np.float64)
+    is_known = (calls["exit"] != 0) & (calls["doubts"] & UNKNOWN == 0)
+    runtime_us = np.where(is_known, (calls["exit"] - calls["entry"]).astype(np.float64), 0.0)
     is_anomaly = runtime_us > reports["limit_us"]
     return Selection(
         rows=rows,

@@ -12,7 +12,16 @@ from chimbuko.ad.kernels.calls import ENTRY, EXIT, build_calls
 from chimbuko.ad.kernels.points import chain_points
 from chimbuko.ad.kernels.stack import CALL, POINT, THREAD
 from chimbuko.core.arrays import Table, as_table
-from chimbuko.core.traceschema import EVENT_TIMER, MAX_TIME_US, MPI_PREFIX, EventType, StreamNames, TraceStep
+from chimbuko.core.traceschema import (
+    EVENT_THREAD,
+    EVENT_TIME,
+    EVENT_TIMER,
+    MAX_TIME_US,
+    MPI_PREFIX,
+    EventType,
+    StreamNames,
+    TraceStep,
+)
 
 CACHE_LINE_BYTES = 64
 
@@ -63,6 +72,7 @@ class Call(NamedTuple):
     row: int
     doubts: int
     path: int
+    spent_us: int
 
 
 class CallStacks:
@@ -110,6 +120,10 @@ class CallStacks:
         self._progress = np.zeros(stack.PROGRESS_CELLS, np.int64)
         self.last_step = NO_STEP
         """Last step that was read."""
+        self.gap_us = 0
+        """Time of threads that lies in gaps: it belongs to no call."""
+        self._in_gap: dict[int, int] = {}
+        """Last time before a gap of each thread that has no event behind it yet."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return only what outlives a step: the open calls, and not the thousands that have ended."""
@@ -161,6 +175,11 @@ class CallStacks:
         self.carried = stack.carry_open(
             self.calls, self.threads, self._progress, self.losses, stack.UNKNOWN if is_gap else 0
         )
+        if is_gap:
+            last_us = self.threads["last_time"][: self.thread_count].tolist()
+            self._in_gap = dict(enumerate(last_us)) | self._in_gap
+        if self._in_gap:
+            self._leave_out_gaps(step)
         self._reserve_calls(self.carried + len(step.events) + 1)
         messages = len(step.comms)
         self._chain_points(step)
@@ -228,6 +247,19 @@ class CallStacks:
             return False
         self.gap_steps += max(step - expected, 0)
         return True
+
+    def _leave_out_gaps(self, step: TraceStep) -> None:
+        """Take the time of gaps from the calls that were open across them."""
+        threads = self.threads
+        for number, last_us in list(self._in_gap.items()):
+            of_thread = np.flatnonzero(step.events[:, EVENT_THREAD] == threads["id"][number])
+            if len(of_thread):
+                del self._in_gap[number]
+                gap_us = max(0, int(step.events[of_thread[0], EVENT_TIME]) - last_us)
+                top = threads["top"][number]
+                if top != stack.NONE and gap_us < MAX_TIME_US:
+                    self.calls["spent_us"][top] += gap_us
+                    self.gap_us += gap_us
 
     def end(self, steps: int) -> None:
         """Note that the stream had ``steps`` steps: those that were never read are a gap."""

@@ -12,11 +12,20 @@ from chimbuko.ad.detectors import Judgements, Limits
 from chimbuko.ad.kernels import tail
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import LN_EDGES
-from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.config import FEW_CALLS, AnalysisConfig
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 
 _BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])
 _BACKWARDS.flags.writeable = False
+
+
+FEW_TIMES = 5.0
+FEW_LEAST_US = 100_000.0
+"""Factor and time by which a call of a function with few calls must be longer than all but its longest ones:
+few values have no tail.
+"""
+FEW_SHARE = 0.1
+"""Share of the calls, but at least one call, that may be abnormal: what comes more often is how it runs."""
 
 
 class Robust:
@@ -24,7 +33,8 @@ class Robust:
 
     The threshold is in standard deviations of a normal distribution: at 4.5 one in 290,000 ordinary
     calls may always be flagged; as many more as are expected to be one in twenty of those flagged, where
-    there are many.
+    there are many. Below 38 calls, which have no tail to speak of, a call is abnormal that is five times as
+    long as nearly all others, and 100 ms longer.
     """
 
     name = "robust"
@@ -39,6 +49,7 @@ class Robust:
         """Return limits; there is no lower one unless short calls are looked for."""
         counts = table[:, self._buckets]
         upper, fits = self._beyond(counts, LN_EDGES, thresholds)
+        _limit_few(counts, thresholds, upper, fits)
         edges_us = np.full((len(table), 2), -np.inf)
         edges_us[:, 1] = np.exp(upper)
         if self._fast_side:
@@ -70,3 +81,26 @@ class Robust:
         shares = tail.upper_tails(thresholds)
         tail.limits_beyond(np.ascontiguousarray(counts), edges, shares, limits, fits)
         return limits, fits
+
+
+def _limit_few(
+    counts: Float64Array, thresholds: Float64Array, upper: Float64Array, fits: Float64Array
+) -> None:
+    """Give functions with too few calls for a tail a limit far beyond all but their longest calls.
+
+    Their score reaches the threshold there, and is 0 at the longest of the others.
+    """
+    calls = fits[:, tail.SEEN]
+    is_few = (calls >= FEW_CALLS) & (calls < tail.FEWEST_CALLS) & (thresholds > 0.0)
+    rows = np.flatnonzero(is_few)
+    if not len(rows):
+        return
+    allowed = np.maximum(1.0, np.floor(FEW_SHARE * calls[rows]))
+    above = np.cumsum(counts[rows, ::-1], axis=1)[:, ::-1]
+    others = (above > allowed[:, None]).sum(axis=1) - 1
+    longest_us = np.exp(LN_EDGES[others + 1])
+    upper[rows] = np.log(np.maximum(FEW_TIMES * longest_us, longest_us + FEW_LEAST_US))
+    fits[rows, tail.CENTRE_Z] = 0.0
+    fits[rows, tail.CENTRE] = LN_EDGES[others + 1]
+    fits[rows, tail.SLOPE] = (upper[rows] - LN_EDGES[others + 1]) / thresholds[rows]
+    fits[rows, tail.MODE_SHARE] = 1.0

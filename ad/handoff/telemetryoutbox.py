@@ -10,7 +10,7 @@ from chimbuko.ad.analysis.streamtelemetry import MOST_DESTINATIONS, MOST_ROWS, S
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.core.arrays import Int64Array, Rows, as_table, copied
-from chimbuko.core.calls.pathtable import MOST_PATHS, PATH
+from chimbuko.core.calls.pathtable import MOST_PATHS, PATH, forget_calls
 from chimbuko.core.kernels.paths import add_to_copy
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.runtime.protocol.telemetry import PACE, TRAFFIC
@@ -124,4 +124,4 @@ class PathOutbox:
 
     def clear(self) -> None:
         """Clear the calls, which were taken; the paths keep their rows."""
-        self._rows["calls"][: self._count[0]] = 0
+        forget_calls(self._rows[: self._count[0]])

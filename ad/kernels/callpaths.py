@@ -105,6 +105,8 @@ def follow_paths(
     use_inclusive: bool,
     usual: Table,
     first: Float64Array,
+    threads: Table,
+    thread_count: int,
 ) -> None:
     """Give each call that was entered in the step its path; add completed ones to ``rows`` and ``usual``.
 
@@ -126,6 +128,9 @@ def follow_paths(
     usual, first
         ``USUAL[paths]``, and float64[paths, ``FIRST``] as in ``learn_runtime``. Calls on ``OTHERS`` and on
         paths beyond have no usual runtime.
+    threads, thread_count
+        ``THREAD`` rows, and the number of those in use: of the open calls of each the time until its last
+        event is added, so that times of a thread add up to that from its first to its last event.
     """
     for at in range(total):
         call = calls[np.uint64(at)]
@@ -137,6 +142,10 @@ def follow_paths(
                 is_deep = call.depth >= most_depth
                 path = np.int64(OTHERS) if is_deep else child_of(path, call.function, rows, slots, count)
             call.path = path
+            call.spent_us = 0
+            rows[np.uint64(path)].begun += 1
+        if call.exit != 0:
+            _spend(rows[np.uint64(call.path)], call, np.int64(call.exit - call.entry - call.child_us))
         if call.exit == 0 or call.doubts != 0 or is_named[call.function] == 0:
             continue
         inclusive_us = np.float64(call.exit - call.entry)
@@ -158,3 +167,20 @@ def follow_paths(
             known.calls += 1
             if is_looked_at(known.calls):
                 learn_runtime(known, first[call.path], inclusive_us if use_inclusive else exclusive_us)
+    for number in range(thread_count):
+        last_us = threads[number].last_time
+        inside_us = 0
+        at = int(threads[number].top)
+        while at != NONE:
+            call = calls[np.uint64(at)]
+            open_us = int(max(last_us, call.entry) - call.entry)
+            _spend(rows[np.uint64(call.path)], call, np.int64(open_us - np.int64(call.child_us) - inside_us))
+            inside_us = open_us
+            at = int(call.parent)
+
+
+@inner
+def _spend(row: Any, call: Any, exclusive_us: np.int64) -> None:
+    """Add to a path what was spent in a call since that was done last."""
+    row.spent_us += np.float64(exclusive_us - call.spent_us)
+    call.spent_us = exclusive_us

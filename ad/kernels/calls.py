@@ -33,6 +33,7 @@ from chimbuko.ad.kernels.stack import (
     TIME_REVERSED,
     UNCERTAIN,
     UNNAMED_TIMER,
+    give_up,
     new_thread,
 )
 from chimbuko.core.arrays import Table
@@ -137,6 +138,8 @@ def build_calls(
                 return NEED_THREADS
             if number != NONE:
                 thread = threads[np.uint64(number)]
+                if thread.first_time == 0 and not is_absurd(events[i, EVENT_TIME]):
+                    thread.first_time = events[i, EVENT_TIME]
                 top = thread.top
                 depth = calls[np.uint64(top)].depth if top != NONE else NONE
                 last_time = thread.last_time
@@ -292,6 +295,6 @@ def _matching_call(top: int, function: np.int32, calls: Table, losses: npt.NDArr
     while top != call:
         calls[top].doubts |= LOST
         losses[LOST_EXIT] += 1
-        top = calls[top].parent
+        top = give_up(top, calls)
     calls[call].doubts |= UNCERTAIN
     return call

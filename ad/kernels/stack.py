@@ -88,6 +88,7 @@ CALL = np.dtype(
         ("row", np.int32),  # row of its ENTRY in the array of its step
         ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST
         ("path", np.int32),  # its call path in the stream's table of paths; see ``ad.calls.callpaths``
+        ("spent_us", np.int64),  # exclusive time that its path has been given
     ],
     align=True,
 )
@@ -96,6 +97,7 @@ THREAD = np.dtype(
     [
         ("id", np.int32),  # TAU's
         ("top", np.int32),  # innermost open call, as a row of the call table, or -1
+        ("first_time", np.uint64),  # of its first event; 0 without one
         ("last_time", np.uint64),
         ("point", np.int32),  # first point that is not yet attached, or -1
         ("tie_call", np.int32),  # call that was entered or left first at the instant of the tie
@@ -130,7 +132,7 @@ def new_thread(
     thread = threads[count]
     thread.id = thread_id
     thread.top = NONE
-    thread.last_time = 0
+    thread.first_time = thread.last_time = 0
     thread.tie_time = 0
     thread.point = NONE
     thread.point_time = NEVER
@@ -184,6 +186,17 @@ def carry_open(
 
 
 @inner
+def give_up(call: int, calls: Table) -> int:
+    """Leave the time of a call whose EXIT was lost to its caller, but for what has its own place already:
+    calls inside it, and what its path was given; return the caller.
+    """
+    parent = int(calls[call].parent)
+    if parent != NONE:
+        calls[parent].child_us += calls[call].child_us + np.uint64(calls[call].spent_us)
+    return parent
+
+
+@inner
 def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -> int:
     """Give up the inner half of a stack that is too deep; return the innermost call of the rest, none of
     which is certain.
@@ -192,7 +205,7 @@ def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -
     while call != NONE:
         if calls[call].depth >= MAX_DEPTH // 2:
             losses[LOST_EXIT] += 1
-            top = calls[call].parent
+            top = give_up(call, calls)
         calls[call].doubts |= UNCERTAIN
         call = calls[call].parent
     return top

@@ -135,8 +135,10 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
         head = heads[record]
         head.entry_us = call.entry
         head.exit_us = call.exit
-        head.inclusive_us = call.exit - call.entry
-        head.exclusive_us = call.exit - call.entry - call.child_us
+        # A call that was open across a gap has no end on record; until the gap it was open.
+        seen_us = call.exit if call.exit != 0 else max(np.uint64(about.end_us), call.entry + call.child_us)
+        head.inclusive_us = seen_us - call.entry
+        head.exclusive_us = seen_us - call.entry - call.child_us
         head.step_start_us = about.start_us
         head.step_end_us = about.end_us
         head.score = chosen.score[at]

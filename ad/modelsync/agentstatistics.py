@@ -19,7 +19,7 @@ from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.analysis.streamtelemetry import StreamTelemetry
 from chimbuko.ad.modelsync.agentmodel import AgentModel
 from chimbuko.core.arrays import BoolArray, Float64Array, Int32Array, Int64Array, Rows, longer
-from chimbuko.core.calls.pathtable import PATH, PathTable
+from chimbuko.core.calls.pathtable import PATH, PathTable, has_news
 from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.core.kernels.paths import NONE
 from chimbuko.core.statistics.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
@@ -404,7 +404,7 @@ class AgentStatistics:
 
     def _paths(self, shares: Sequence[StreamShare]) -> list[tuple[StreamShare, Rows]]:
         """Return the shares with calls, and the call paths of each with the agent's function numbers."""
-        return [(share, self._own_paths(share)) for share in shares if share.paths["calls"].any()]
+        return [(share, self._own_paths(share)) for share in shares if has_news(share.paths).any()]
 
     def _own_paths(self, share: StreamShare) -> Rows:
         """Return a share's paths with the agent's function numbers."""

@@ -12,7 +12,7 @@ from chimbuko.ad.analysis.streamstatistics import Learned, merged_learned
 from chimbuko.ad.analysis.streamtelemetry import MOST_ROWS, StreamTelemetry
 from chimbuko.ad.modelsync.agentstatistics import StreamShare
 from chimbuko.core.arrays import as_table
-from chimbuko.core.calls.pathtable import PATH
+from chimbuko.core.calls.pathtable import PATH, forget_calls
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.kernels.paths import add_to_copy
 from chimbuko.core.statistics.schema import TableSchema
@@ -56,4 +56,4 @@ class Unsent:
         self._learned = Learned(np.empty(0, np.int64), self._schema.empty(0))
         self._steps, self._telemetry = [], StreamTelemetry.none()
         if has_paths:
-            self._paths["calls"] = 0
+            forget_calls(self._paths)

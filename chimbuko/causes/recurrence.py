@@ -62,6 +62,10 @@ class Recurrence(msgspec.Struct, frozen=True):
     ranks_there: int = 0
     """Number of ranks that share ``cores``; 0 where each has one of its own, or nobody waited for a core."""
     cores: int = 0
+    kinds_apart: list[str] = []
+    """Ids of causes by which no delay is one of these short ones."""
+    costliest: str = ""
+    """Call of the costliest of such delays, which is an incident of its own."""
 
     @property
     def key(self) -> tuple[int, str, str, str]:

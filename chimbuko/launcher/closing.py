@@ -53,7 +53,11 @@ def close_run(
         Whether all calls are explained as they are, before they are judged again.
     """
     try:
-        line = judge_at_end(run, is_hasty, is_explained) if is_relabelling else explain_at_end(run, is_hasty)
+        said = problems.append
+        if is_relabelling:
+            line = judge_at_end(run, is_hasty, said, is_explained)
+        else:
+            line = explain_at_end(run, is_hasty, said)
         if line:
             say(line)
     except Exception as error:

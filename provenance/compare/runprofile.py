@@ -274,6 +274,7 @@ def _paths(
             ),
         )
         for path in provenance.path_statistics()
+        if path.calls
     ]
 
 

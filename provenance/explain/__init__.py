@@ -2,5 +2,5 @@
 
 May import ad.detectors, ad.handoff, capture.trace, causes.evidence, causes.incidents, core.calls,
 core.statistics, provenance.incidents, provenance.nodes, provenance.query, provenance.store,
-provenance.timeline, provenance.write, runtime.protocol and runtime.runs.
+provenance.timeline, provenance.write, runtime.process, runtime.protocol and runtime.runs.
 """

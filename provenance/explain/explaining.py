@@ -13,6 +13,7 @@ from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
 from chimbuko.causes.incidents.interruptions import Interruptions
 from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.units import number_of
 from chimbuko.provenance.explain.traceanswers import answers_of_trace
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.recurring import recurring
@@ -22,6 +23,7 @@ from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.inquiries import Inquiries
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import WaitsRequest
 from chimbuko.runtime.protocol.telemetry import SlowRank
 from chimbuko.runtime.runs.directory import RunDirectory
@@ -44,6 +46,8 @@ class Explained(msgspec.Struct, frozen=True):
     """Abnormal calls of the run."""
     incidents: int
     recurrences: int
+    failed: list[str] = []
+    """Calls that could not be explained, as in ``Changes``."""
 
 
 def explain(
@@ -76,8 +80,9 @@ def explain(
         tracker.put_samples(batch)
     for stream in provenance.health():
         tracker.evidence.ranks[stream.program].add(stream.rank)
-    short, inquiries = Interruptions(), Inquiries(tracker.evidence)
+    short, inquiries = Interruptions(tracker.evidence.nodes), Inquiries(tracker.evidence)
     known: set[int] = set()
+    failed: list[str] = []
     calls = looked_to_us = now_us = 0
     for flags in _batches(_flags(tracker, short, provenance.calls.in_time(CallFilter(label=None)))):
         tracker.put(flags)
@@ -91,6 +96,7 @@ def explain(
         changes = tracker.update()
         known |= {one.number for one in changes.incidents}
         known -= {*changes.merged, *changes.gone}
+        failed += changes.failed
         short.take(changes)
         inquiries.take(changes, now_us / 1e6)
         requests = inquiries.due(now_us / 1e6, is_urgent=True)
@@ -99,9 +105,9 @@ def explain(
         for one in (tracker.forget_before, short.settle_before, inquiries.settle_before):
             one(now_us - HORIZON_US)
     writer.withdraw_incidents(known)
-    recurrences = [*short.found(tracker.evidence.nodes), *recurring(provenance, slow_ranks)]
+    recurrences = [*short.found(), *recurring(provenance, slow_ranks)]
     writer.write_recurrences(recurrences)
-    return Explained(calls, len(known), len(recurrences))
+    return Explained(calls, len(known), len(recurrences), failed)
 
 
 def _flags(tracker: IncidentTracker, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:
@@ -127,14 +133,18 @@ def _batches(flags: Iterator[Flag]) -> Iterator[list[Flag]]:
     yield []
 
 
-def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
+Say = Callable[[str], None]
+"""Function that takes a line for the user about what went wrong."""
+
+
+def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool], say: Say) -> str:
     """Find the incidents of a run that has just ended, and return a line for the user, mostly an empty one.
 
     Where very many calls are abnormal, the incidents that were found live stay.
 
     Parameters
     ----------
-    is_hasty
+    is_hasty, say
         As for ``explain_run``.
 
     Raises
@@ -143,7 +153,7 @@ def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
         The store cannot be read or written.
     """
     if is_explained_at_end(run):
-        explain_run(run, is_hasty)
+        explain_run(run, is_hasty, say)
         return ""
     command = shlex.join(["chimbuko", "relabel", str(run.path)])
     return (
@@ -158,13 +168,15 @@ def is_explained_at_end(run: RunDirectory) -> bool:
         return provenance.calls.count(CallFilter(), most=MOST_AT_END + 1) <= MOST_AT_END
 
 
-def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False) -> Explained:
+def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False, say: Say = log) -> Explained:
     """Find the incidents of a run, and keep them in its store.
 
     Parameters
     ----------
     is_hasty
         Whether to stop looking in the run's trace, where it was kept, for calls that are not on record.
+    say
+        Takes a line where calls could not be explained.
 
     Raises
     ------
@@ -177,10 +189,15 @@ def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False)
         requests: list[WaitsRequest] = []
         explained = explain(engine, info.id, slow_ranks_of(run), requests.extend)
         batches = answers_of_trace(run, Provenance(engine, info.id), requests, is_hasty)
-        if not batches:
-            return explained
-        Writer(engine, info.id).write(batches)
-        return explain(engine, info.id, slow_ranks_of(run))
+        if batches:
+            Writer(engine, info.id).write(batches)
+            explained = explain(engine, info.id, slow_ranks_of(run))
+        if explained.failed:
+            say(
+                f"{number_of(len(explained.failed), 'abnormal calls')} could not be explained, and may be "
+                f"missing among the incidents: {explained.failed[0]}"
+            )
+        return explained
     finally:
         close(engine)
 

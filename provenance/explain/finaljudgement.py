@@ -7,9 +7,10 @@ from collections.abc import Callable
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.statistics.model import load_model
-from chimbuko.provenance.explain.explaining import explain_at_end, explain_run, is_explained_at_end
+from chimbuko.provenance.explain.explaining import Say, explain_at_end, explain_run, is_explained_at_end
 from chimbuko.provenance.explain.relabelling import Relabelled, Verdicts, relabel
 from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.runs.directory import RunDirectory
 
 
@@ -18,12 +19,13 @@ def relabel_run(
     is_deleting: bool,
     is_hasty: Callable[[], bool] = lambda: False,
     is_explained: bool = False,
+    say: Say = log,
 ) -> Relabelled:
     """Judge all calls in the store of a run by its final model, and find its incidents anew.
 
     Parameters
     ----------
-    is_hasty
+    is_hasty, say
         As for ``explain_run``.
     is_explained
         Whether all calls are explained as they are.
@@ -55,18 +57,20 @@ def relabel_run(
     finally:
         close(engine)
     # What the trace knew is in the store now.
-    explain_run(run, is_hasty=lambda: True)
+    explain_run(run, is_hasty=lambda: True, say=say)
     return relabelled
 
 
-def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool], is_explained: bool = False) -> str:
+def judge_at_end(
+    run: RunDirectory, is_hasty: Callable[[], bool], say: Say, is_explained: bool = False
+) -> str:
     """Judge the calls of a run that has just ended once more, and return a line for the user, if any.
 
     Where very many calls are abnormal, they stay as they are.
 
     Parameters
     ----------
-    is_hasty, is_explained
+    is_hasty, say, is_explained
         As for ``relabel_run``.
 
     Raises
@@ -75,8 +79,8 @@ def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool], is_explained: 
         The store cannot be read or written.
     """
     if not run.model_path.exists() or not is_explained_at_end(run):
-        return explain_at_end(run, is_hasty)
-    relabelled = relabel_run(run, is_deleting=False, is_hasty=is_hasty, is_explained=is_explained)
+        return explain_at_end(run, is_hasty, say)
+    relabelled = relabel_run(run, False, is_hasty, is_explained, say)
     return relabelled_line(relabelled) if relabelled.now_normal or relabelled.now_abnormal else ""
 
 

@@ -36,6 +36,8 @@ from chimbuko.core.calls.record import (
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
+from chimbuko.provenance.budget.budget import Budget
+from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.compare.runcomparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.export.framecolumns import (
@@ -223,9 +225,25 @@ class Run:
         frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
         return self._timed(frame)
 
+    def budget(self) -> Budget:
+        """Return where all the time of the run went, and what of it was lost."""
+        return run_budget(self._provenance)
+
     def functions(self) -> pd.DataFrame:
-        """Return statistics of each function over all calls and ranks of the run; most time lost first."""
-        frame = frame_of(FunctionStatistics, self._provenance.function_statistics())
+        """Return statistics of each function over all calls and ranks of the run; most time lost first.
+
+        ``calls`` and the runtimes are those of calls that count for the detector: not the first ones, nor
+        open ones. ``begun`` is the number of all calls, and ``spent_us`` their exclusive time.
+        """
+        known = {(one.program, one.name): one for one in self._provenance.function_statistics()}
+        times = self._provenance.function_times()
+        known |= {
+            key: FunctionStatistics(*key, 0, 0, 0, 0, 0, 0, 0, 0, 0) for key in times.keys() - known.keys()
+        }
+        frame = frame_of(FunctionStatistics, list(known.values()))
+        frame["begun"], frame["spent_us"] = (
+            [getattr(times.get(key), name, 0) for key in known] for name in ("calls", "exclusive_us")
+        )
         frame = frame.rename(columns={"name": "function"}).astype({"function": "category"})
         return frame.sort_values("severity_us", ascending=False, ignore_index=True)
 
@@ -289,8 +307,10 @@ class Run:
         functions = frame.pop("functions")
         frame.insert(1, "function", pd.Series([on_path[-1] for on_path in functions], dtype="category"))
         frame.insert(2, "callers", pd.Series([tuple(on_path[:-1]) for on_path in functions], dtype="object"))
-        total_us = frame["calls"] * frame["exclusive_mean_us"]
-        return frame.iloc[np.argsort(-total_us.to_numpy(), kind="stable")].reset_index(drop=True)
+        frame["begun"], frame["spent_us"] = (
+            [getattr(path, name) for path in statistics] for name in ("all_calls", "total_us")
+        )
+        return frame.sort_values("spent_us", ascending=False, kind="stable", ignore_index=True)
 
     def totals(self, by: By, **filters: Any) -> pd.DataFrame:
         """Sum up abnormal calls by ``function``, ``rank``, ``node``, ``path``, ``step`` or ``time``.

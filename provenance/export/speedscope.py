@@ -65,7 +65,7 @@ class _File:
             yield self._samples(f"{self._source.program_name(program)}, incidents by core time lost", lost)
 
     def _sampled(self, program: int, paths: Sequence[PathStatistics]) -> dict[str, Any]:
-        weighted = [(path.functions, path.calls * path.exclusive_mean_us) for path in paths]
+        weighted = [(path.functions, path.total_us) for path in paths]
         return self._samples(f"{self._source.program_name(program)}, all ranks, by call path", weighted)
 
     def _samples(self, name: str, weighted: Sequence[tuple[Sequence[str], float]]) -> dict[str, Any]:

@@ -192,6 +192,11 @@ class Incidents:
         statement = select(INCIDENTS.c.details).where(is_current(self._reader.run), _IS_LOSS)
         return [_unpacked(row.details) for row in self._reader.rows(statement)]
 
+    def of_kind(self, kind: str) -> list[Incident]:
+        """Return the incidents with a main cause, but for short delays that are reported together."""
+        statement = select(INCIDENTS.c.details).where(self._condition(False), INCIDENTS.c.kind == kind)
+        return [_unpacked(row.details) for row in self._reader.rows(statement)]
+
     def recent(self, length_us: int) -> list[Incident]:
         """Return the incidents that began within ``length_us`` before the end of the last one."""
         columns, current = INCIDENTS.c, is_current(self._reader.run)
@@ -214,6 +219,8 @@ class Incidents:
                 columns.program == one.program,
                 columns.flags == 1,
                 columns.cost_us < one.longest_us,
+                columns.kind.not_in(one.kinds_apart),
+                columns.call != one.costliest,
                 # A loss of a rank by its node is no single call, whatever was flagged in it.
                 not_(_IS_LOSS),
             )

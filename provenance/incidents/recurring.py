@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chimbuko.causes.incidents.drift import Drift, drifts_of
+from chimbuko.causes.incidents.drift import OF_RUN, Drift, drifts_of
 from chimbuko.causes.incidents.slowmodes import SlowMode, slow_modes_of
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import Float64Array
+from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
 from chimbuko.provenance.query.filters import CallFilter
@@ -97,16 +98,28 @@ def recurring(
     known = learned(provenance)
     found = _of_slow_ranks(provenance, slow_ranks)
     if known is not None:
-        found += slow_modes(provenance, known.slow_modes, causes)
-        found += _of_drifts(provenance, known.drifts)
+        modes = slow_modes(provenance, known.slow_modes, causes)
+        found += modes
+        found += _of_drifts(provenance, known.drifts, modes)
     return sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
 
 
-def _of_drifts(provenance: Provenance, drifts: Sequence[Drift]) -> list[Recurrence]:
+def _of_drifts(
+    provenance: Provenance, drifts: Sequence[Drift], modes: Sequence[Recurrence]
+) -> list[Recurrence]:
+    """Return the drifts, by what their calls lost beside what is lost in incidents and slow modes."""
     programs = {name: number for number, name in provenance.programs().items()}
-    calls = {(one.program, one.name): one.calls for one in provenance.function_statistics()}
-    worst = sorted(drifts, key=lambda one: -one.lost_us)[:MOST_FOUND]
-    return [_of_drift(provenance, one, programs[one.program], calls) for one in worst]
+    statistics = provenance.function_statistics()
+    calls = {(one.program, one.name): one.calls for one in statistics}
+    told_us = defaultdict(float, {(one.program, one.name): one.severity_us for one in statistics})
+    for mode in modes:
+        told_us[mode.program, mode.function] += mode.cost_us
+    least_us = OF_RUN * sum(one.calls * one.exclusive_mean_us for one in statistics)
+    left = [
+        replace(one, lost_us=one.lost_us - told_us[programs[one.program], one.function]) for one in drifts
+    ]
+    worst = sorted((one for one in left if one.lost_us >= least_us), key=lambda one: -one.lost_us)
+    return [_of_drift(provenance, one, programs[one.program], calls) for one in worst[:MOST_FOUND]]
 
 
 def _of_drift(
@@ -135,6 +148,12 @@ def _of_drift(
     )
 
 
+def _lost_in_incidents_us(provenance: Provenance, program: int, rank: int) -> float:
+    """Return what the abnormal calls of a rank lost that are no waits for others: these have incidents."""
+    totals = provenance.calls.totals("function", CallFilter(program=program, rank=rank))
+    return sum(one.severity_us for one in totals if waits_in(one.function or "") is Waits.NOT)
+
+
 def _of_slow_ranks(provenance: Provenance, slow_ranks: Sequence[SlowRank]) -> list[Recurrence]:
     """Return one finding for each node of a program: a bad node makes all its ranks slow."""
     nodes: dict[tuple[int, str], dict[int, list[SlowRank]]] = defaultdict(lambda: defaultdict(list))
@@ -148,7 +167,10 @@ def _of_slow_ranks(provenance: Provenance, slow_ranks: Sequence[SlowRank]) -> li
             min(of_rank, key=lambda one: (one.function != "", -one.lost_us)) for of_rank in ranks.values()
         ]
         functions = {one.function for of_rank in ranks.values() for one in of_rank if one.function}
-        lost_us = [one.lost_us for one in main]
+        told_us = [_lost_in_incidents_us(provenance, program, rank) for rank in ranks]
+        lost_us = [max(0.0, one.lost_us - us) for one, us in zip(main, told_us, strict=True)]
+        if not any(lost_us):
+            continue
         found.append(
             Recurrence(
                 program=program,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -12,7 +13,7 @@ import msgspec
 
 from chimbuko.causes.incident import NodeLoss
 from chimbuko.causes.incidents.interruptions import because, lost_by
-from chimbuko.causes.incidents.slowmodes import APART, SlowMode
+from chimbuko.causes.incidents.slowmodes import APART, LEAST_CALLS, MOST_SHARE, OF_RUN, SlowMode
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import judged_us
 from chimbuko.core.calls.waiting import Waits, waits_in
@@ -74,10 +75,6 @@ def _are_alike(one: Recurrence, other: Recurrence) -> bool:
     return one.ranks == other.ranks and all(max(pair) <= GROWN * min(pair) for pair in figures)
 
 
-FEW = 16
-MOST_OF_IT = 0.9
-"""Share of a mode's cost that fewer calls than ``FEW`` must hold, and be in incidents, for the mode to be
-left out."""
 MOST_READ = 2_000
 """Most recorded calls of a function that are looked at."""
 MOST_EXAMPLES = 5
@@ -95,7 +92,8 @@ def slow_modes(
     A mode of a function in which ranks wait is left out where its calls waited for delays that are known:
     these are incidents. So is one that holds more than a few of its calls: ranks ordinarily wait for each
     other. So is one whose calls were slow while their rank lost its core in all that it did: that is an
-    incident. Calls of incidents that took many times as long as those of a mode are none of it.
+    incident. Calls of incidents count there, and what is left of a mode has to be worth reporting by itself.
+    So has a mode that is not how the function usually runs for some callers, or on some ranks.
 
     Parameters
     ----------
@@ -106,11 +104,13 @@ def slow_modes(
     of_nodes = Incidents(provenance.reader).of_nodes()
     losses = [(one.program, loss) for one in of_nodes for loss in one.losses]
     programs = {name: number for number, name in provenance.programs().items()}
-    calls = {(one.program, one.name): one.calls for one in provenance.function_statistics()}
+    statistics = provenance.function_statistics()
+    calls = {(one.program, one.name): one.calls for one in statistics}
+    least_us = OF_RUN * sum(one.calls * one.exclusive_mean_us for one in statistics)
     known = [mode for mode in modes if (programs.get(mode.program, -1), mode.function) in calls]
     numbered = ((mode, programs[mode.program]) for mode in known)
     found = (
-        _finding(provenance, mode, program, calls[program, mode.function], losses, causes)
+        _finding(provenance, mode, program, calls[program, mode.function], losses, least_us, causes)
         for mode, program in numbered
     )
     return [one for one in found if one is not None]
@@ -122,6 +122,7 @@ def _finding(
     program: int,
     calls: int,
     losses: Sequence[tuple[int, NodeLoss]],
+    least_us: float,
     causes: ModeCauses,
 ) -> Recurrence | None:
     all_recorded = _recorded(provenance, mode, program)
@@ -134,12 +135,13 @@ def _finding(
         return None
     run_us = provenance.steps.time_range() or (0, 0)
     all_slow = max(1, round(mode.share * calls))
-    slow = all_slow - len(apart)
-    cost_us = all_slow * mode.lost_us - sum(_judged_us(call) - mode.usual_us for call in apart)
-    if slow <= 0 or cost_us <= 0.0:
+    in_incidents = [call for call in all_recorded if call.incident_id]
+    slow = all_slow - len(in_incidents)
+    cost_us = all_slow * mode.lost_us - sum(_judged_us(call) - mode.usual_us for call in in_incidents)
+    callers = _callers(provenance, mode, program)
+    if slow < LEAST_CALLS or cost_us < least_us:
         return None
-    in_incidents = [call for call in recorded if call.incident_id][: FEW - 1]
-    if sum(_judged_us(call) - mode.usual_us for call in in_incidents) >= MOST_OF_IT * cost_us:
+    if all_slow > MOST_SHARE * _calls_alike(provenance, mode, program, callers, recorded):
         return None
     worst = [call.id for call in recorded[: MOST_EXAMPLES - 1]]
     newest = max(recorded, key=lambda call: call.entry_us, default=None)
@@ -160,7 +162,7 @@ def _finding(
         share=mode.share * slow / all_slow,
         typical_us=mode.typical_us,
         usual_us=mode.usual_us,
-        callers=_callers(provenance, mode, program),
+        callers=list(callers),
         every_us=_every_us(recorded),
     )
     return causes.with_cause(found, recorded)
@@ -203,16 +205,39 @@ def _is_explained(provenance: Provenance, recorded: Sequence[CallSummary]) -> bo
     return len(explained) > len(recorded) / 2
 
 
-def _callers(provenance: Provenance, mode: SlowMode, program: int) -> list[str]:
-    """Return the callers for which the function is slow, if it is not slow for other callers."""
+def _callers(provenance: Provenance, mode: SlowMode, program: int) -> dict[str, int]:
+    """Return the callers for which the function is slow, if it is not slow for other callers, with the number
+    of calls that each makes.
+    """
     metric = provenance.run().config.metric
     longest: dict[str, float] = defaultdict(float)
+    calls: Counter[str] = Counter()
     for path in provenance.path_statistics():
         if path.program == program and len(path.functions) > 1 and path.functions[-1] == mode.function:
             caller = path.functions[-2]
+            calls[caller] += path.calls
             longest[caller] = max(longest[caller], getattr(path, f"{metric}_maximum_us"))
-    slow = [caller for caller, longest_us in longest.items() if longest_us >= mode.from_us]
-    return sorted(slow) if 0 < len(slow) < len(longest) else []
+    slow = {name: calls[name] for name, longest_us in sorted(longest.items()) if longest_us >= mode.from_us}
+    return slow if 0 < len(slow) < len(longest) else {}
+
+
+def _calls_alike(
+    provenance: Provenance,
+    mode: SlowMode,
+    program: int,
+    callers: Mapping[str, int],
+    recorded: Sequence[CallSummary],
+) -> float:
+    """Return the number of calls among which those of a mode would be usual: by the same callers, or on the
+    same ranks, where it is not seen for all of them.
+    """
+    alike = [float(sum(callers.values()))] if callers else []
+    ranks = {call.rank for call in recorded}
+    if ranks:
+        calls = provenance.calls_of_ranks(program, mode.function)
+        if ranks < calls.keys():
+            alike.append(sum(calls[rank] for rank in ranks))
+    return min(alike, default=math.inf)
 
 
 def _every_us(recorded: Sequence[CallSummary]) -> float:

@@ -122,8 +122,15 @@ class Pruning(msgspec.Struct, frozen=True):
     """Severity of the anomalies together."""
 
 
+class FunctionTime(msgspec.Struct, frozen=True):
+    """Time in all calls of one function, also in first and open ones."""
+
+    calls: int
+    exclusive_us: float
+
+
 class RankPath(msgspec.Struct, frozen=True):
-    """Calls of one call path on one rank, as far as they count for the detector."""
+    """Calls of one call path on one rank: all of them, also first and open ones."""
 
     functions: list[str]
     """Functions of the path, outermost first."""
@@ -215,6 +222,16 @@ class Provenance:
             for on_path, of_path in on_paths
         ]
 
+    def function_times(self) -> dict[tuple[int, str], FunctionTime]:
+        """Return the time in all calls of each function over all ranks, by program and name."""
+        times: dict[tuple[int, str], FunctionTime] = {}
+        for path in self.path_statistics():
+            before = times.get((path.program, path.functions[-1]), FunctionTime(0, 0.0))
+            times[path.program, path.functions[-1]] = FunctionTime(
+                before.calls + path.all_calls, before.exclusive_us + path.total_us
+            )
+        return times
+
     def rank_paths(self, program: int, rank: int) -> list[RankPath]:
         """Return the call paths of a rank; none before its stream has ended."""
         columns = RANK_PATHS.c
@@ -225,6 +242,17 @@ class Provenance:
             for (packed,) in self.reader.rows(select(columns.paths).where(*of_rank))
             for path, calls, exclusive_us in np.frombuffer(unpacked(packed), RANK_PATH).tolist()
         ]
+
+    def calls_of_ranks(self, program: int, function: str) -> dict[int, int]:
+        """Return the number of calls of a function on each rank whose stream has ended."""
+        columns = RANK_PATHS.c
+        ranks = select(columns.rank).where(columns.run == self.reader.run, columns.program == program)
+        return {
+            rank: sum(
+                path.calls for path in self.rank_paths(program, rank) if path.functions[-1:] == [function]
+            )
+            for (rank,) in self.reader.rows(ranks)
+        }
 
     def function_statistics(self) -> list[FunctionStatistics]:
         """Return statistics of each function over all ranks, as last reported by the parameter server."""

@@ -137,6 +137,8 @@ class Explainer:
         """Do what is to be done, and return what came of it."""
         match instruction:
             case StoreChanges(changes):
+                for failed in changes.failed:
+                    log(f"a call could not be explained: {failed}")
                 self._store.writer.write_incidents(changes)
                 incidents = IncidentsStored(self._clock(), changes.incidents)
                 self._tell(incidents)

@@ -181,6 +181,10 @@ _HERE = {
         "rows": "Number of rows read",
         "size_bytes": "Bytes read",
         "gap_steps": "Steps that were never seen",
+        "threads": "Number of threads with events, without those of GPUs",
+        "thread_us": "Time of all of them together, each from its first to its last event, in µs",
+        "gap_us": "Part of that time that lies in gaps of the stream",
+        "gpu_us": "Time of calls on GPUs, in µs",
         "losses": "Rows and calls that were not used, by kind: a JSON object",
         "silence": "While it is silent: since when, and in what function",
         "largest_step_bytes": "Bytes of its largest step",
@@ -202,7 +206,11 @@ _HERE = {
         "pruned_us": "When they were removed, in µs since 1970",
         "rule": "What was removed",
     },
-    "path_statistics": _RUNTIMES,
+    "path_statistics": _RUNTIMES
+    | {
+        "begun": "Number of all calls, also of first and doubtful ones and of those that have not ended",
+        "spent_us": "Exclusive time of all of them, in µs",
+    },
     "rank_paths": {
         "paths": "Number of each call path with its calls and time in itself, packed; the dashboard shows it"
     },

@@ -342,6 +342,10 @@ STREAM_HEALTH = _keyed(
     _integer("largest_step_bytes"),
     _integer("open_calls"),
     Column("source", JSON(none_as_null=True)),
+    _small("threads"),
+    _integer("thread_us"),
+    _integer("gap_us"),
+    _integer("gpu_us"),
 )
 """Latest ``StreamHealth`` of each stream."""
 
@@ -386,6 +390,8 @@ PATH_STATISTICS = _keyed(
         for metric in ("exclusive", "inclusive")
         for name in ("mean", "stddev", "minimum", "maximum")
     ),
+    _integer("begun"),
+    _real("spent_us"),
 )
 """Latest ``PathStatistics`` of each call path."""
 

@@ -157,7 +157,7 @@ class LiveIncidents:
 
     def __init__(self, now_s: float, past: Past) -> None:
         self._tracker = IncidentTracker(past.last_number + 1)
-        self._interruptions = Interruptions()
+        self._interruptions = Interruptions(self._tracker.evidence.nodes)
         self._inquiries = Inquiries(self._tracker.evidence)
         self._newest_us = 0
         self._has_news = False
@@ -256,7 +256,7 @@ class LiveIncidents:
 
     def _tell_what_recurs(self, event: RecurringRead) -> list[LiveInstruction]:
         # Slow modes are part of what the detector has learned, so their calls may no longer be flagged.
-        found = [*self._interruptions.found(self._tracker.evidence.nodes), *event.found]
+        found = [*self._interruptions.found(), *event.found]
         self._report = self._report[0], found
         if found != list(self._reported):
             return [StoreRecurrences(found)]

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array, Int64Array, Rows
-from chimbuko.core.calls.pathtable import MOST_PATHS, OTHER_PATHS, PATH, PathTable
+from chimbuko.core.calls.pathtable import MOST_PATHS, OTHER_PATHS, PATH, PathTable, has_news
 from chimbuko.core.calls.record import CounterStatistics
 from chimbuko.core.kernels.merge import merge_rows
 from chimbuko.core.kernels.paths import NONE, OTHERS
@@ -121,8 +121,8 @@ class _Program:
 
     def __init__(self) -> None:
         self.table = PathTable()
-        self.reported = np.zeros(MOST_PATHS, np.int64)
-        """Number of calls when each path was last reported, int64[paths]."""
+        self.reported = {name: np.zeros(MOST_PATHS) for name in ("begun", "spent_us")}
+        """Calls and time of each path when it was last reported, float64[paths]."""
 
 
 class ProgramCallPaths:
@@ -158,9 +158,13 @@ class ProgramCallPaths:
         changes = []
         for number in sorted(self._changed):
             program = self._programs[number]
-            calls = program.table.rows["calls"]
-            grown = np.flatnonzero(calls > GROWTH * program.reported[: len(calls)])
-            program.reported[grown] = calls[grown]
+            rows = program.table.rows
+            is_grown = np.zeros(len(rows), np.bool_)
+            for name, reported in program.reported.items():
+                is_grown |= rows[name] > GROWTH * reported[: len(rows)]
+            grown = np.flatnonzero(is_grown)
+            for name, reported in program.reported.items():
+                reported[grown] = rows[name][grown]
             changes += self._statistics(number, grown)
         self._changed.clear()
         return changes
@@ -170,7 +174,7 @@ class ProgramCallPaths:
         return [
             one
             for number, program in sorted(self._programs.items())
-            for one in self._statistics(number, np.flatnonzero(program.table.rows["calls"]))
+            for one in self._statistics(number, np.flatnonzero(has_news(program.table.rows)))
         ]
 
     def dump(self) -> list[ProgramPaths]:
@@ -193,7 +197,7 @@ class ProgramCallPaths:
         parents, functions = rows["parent"].tolist(), rows["function"].tolist()
         reported = []
         for path, row in zip(paths.tolist(), rows[paths].tolist(), strict=True):
-            _, _, calls, *runtimes = row
+            _, _, calls, *runtimes, begun, spent_us = row
             names: list[str] = []
             while path not in (OTHERS, NONE):
                 names.append(self._function_name(functions[path]))
@@ -203,11 +207,20 @@ class ProgramCallPaths:
                     number,
                     names[::-1] or [OTHER_PATHS],
                     calls,
-                    *(*_moments(calls, *runtimes[:2]), *runtimes[2:4]),
-                    *(*_moments(calls, *runtimes[4:6]), *runtimes[6:]),
+                    *_spread(calls, *runtimes[:4]),
+                    *_spread(calls, *runtimes[4:]),
+                    begun,
+                    spent_us,
                 )
             )
         return reported
+
+
+def _spread(
+    calls: int, total: float, squares: float, minimum: float, maximum: float
+) -> tuple[float, float, float, float]:
+    """Return mean, sample standard deviation, minimum and maximum; zeros without calls."""
+    return (*_moments(calls, total, squares), minimum, maximum) if calls else (0.0, 0.0, 0.0, 0.0)
 
 
 def _moments(calls: int, total: float, squares: float) -> tuple[float, float]:

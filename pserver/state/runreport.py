@@ -125,8 +125,13 @@ class PathStats(msgspec.Struct, frozen=True):
     path: list[str]
     """Names of the functions, outermost first."""
     calls: int
+    """Number of calls that count for the detector, and of which the runtimes are."""
     exclusive_runtime: dict[str, float]
     inclusive_runtime: dict[str, float]
+    begun: int = 0
+    """Number of all calls, also of first ones and of open ones."""
+    spent_us: float = 0.0
+    """Exclusive time of all of them."""
 
 
 class Analysis(msgspec.Struct, frozen=True):
@@ -301,12 +306,13 @@ def _rank(rank: RankStatistics) -> RankAnomalies:
 
 
 def _path(path: PathStatistics) -> PathStats:
-    program, functions, calls, *runtimes = msgspec.structs.astuple(path)
     exclusive, inclusive = (
-        dict(zip(("mean", "stddev", "minimum", "maximum"), part, strict=True))
-        for part in (runtimes[:4], runtimes[4:])
+        {name: getattr(path, f"{metric}_{name}_us") for name in ("mean", "stddev", "minimum", "maximum")}
+        for metric in ("exclusive", "inclusive")
     )
-    return PathStats(program, functions, calls, exclusive, inclusive)
+    return PathStats(
+        path.program, path.functions, path.calls, exclusive, inclusive, path.all_calls, path.total_us
+    )
 
 
 def _counter(counter: ProgramCounter) -> CounterStats:

@@ -190,6 +190,8 @@ def test_store_is_kept_on_local_disk_until_the_end_where_the_run_is_on_a_network
                 assert [*served.look_after(), *agents.look_after()] == []
         served.finish()
         assert problems == []
-    judge_at_end(run, lambda: False)
+    problems: list[str] = []
+    judge_at_end(run, lambda: False, problems.append)
+    assert problems == []
     with open_run(run) as provenance:
         assert {call.id for call in all_anomalies(provenance)} == heat4_run.ids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from itertools import zip_longest
 
 from chimbuko.core.arrays import Rows
 from chimbuko.core.traceschema import StreamNames
@@ -24,15 +25,31 @@ class SlowPaths:
         self.of_call: dict[SlowCall, Path] = {}
         self.exclusive_us: dict[Path, list[int]] = defaultdict(list)
         self.inclusive_us: dict[Path, list[int]] = defaultdict(list)
+        self.begun: dict[Path, int] = defaultdict(int)
+        self.spent_us: dict[Path, int] = defaultdict(int)
 
     def read(self, stacks: SlowStacks, names: StreamNames) -> None:
         for call in stacks.calls[stacks.carried :]:
             self.of_call[call] = self._path(call)
+            self.begun[self.of_call[call]] += 1
+            call.spent_us = 0
+        for call in stacks.calls:
+            if call.exit:
+                self._spend(call, call.exit - call.entry - call.child_us)
+        for thread in stacks.threads.values():
+            for call, inside in zip_longest(thread.stack, thread.stack[1:]):
+                inside_us = 0 if inside is None else max(thread.last_time, inside.entry) - inside.entry
+                open_us = max(thread.last_time, call.entry) - call.entry
+                self._spend(call, open_us - call.child_us - inside_us)
         for call in stacks.calls:
             if call.exit and not call.flags and call.function in names.timers:
                 path = self.of_call[call]
                 self.inclusive_us[path].append(call.exit - call.entry)
                 self.exclusive_us[path].append(call.exit - call.entry - call.child_us)
+
+    def _spend(self, call: SlowCall, exclusive_us: int) -> None:
+        self.spent_us[self.of_call[call]] += exclusive_us - call.spent_us
+        call.spent_us = exclusive_us
 
     def _path(self, call: SlowCall) -> Path:
         above = () if call.parent is None else self.of_call[call.parent]
@@ -47,14 +64,14 @@ class SlowPaths:
 
 
 def paths_of(rows: Rows) -> dict[Path, tuple[float, ...]]:
-    """What ``PATH`` rows say of the paths that have calls: functions to calls and the other columns."""
+    """What rows say of the paths that have calls or time: functions to all columns but the place."""
     paths: list[Path] = []
     for parent, function, *_ in rows.tolist():
         paths.append((*(paths[parent] if parent >= 0 else ()), function) if function >= 0 else OTHERS)
     return {
         path: values
         for path, (_, _, *values) in zip(paths, map(tuple, rows.tolist()), strict=True)
-        if values[0]
+        if values[0] or values[-1] or values[-2]
         for values in [tuple(values)]
     }
 

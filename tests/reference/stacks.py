@@ -25,6 +25,8 @@ class SlowCall:
     children: int = 0
     messages: int = 0
     flags: int = 0
+    spent_us: int = 0
+    """Exclusive time that its path has been given."""
 
 
 @dataclass
@@ -72,6 +74,8 @@ class SlowStacks:
         self._merged: list[SlowPoint] = []
         self._times: list[int] = []
         self._expected = 0
+        self._in_gap: dict[int, int] = {}
+        """Last time before a gap of each thread without an event since."""
         self._names = StreamNames()
 
     def build(self, step: TraceStep, names: StreamNames) -> None:
@@ -84,6 +88,9 @@ class SlowStacks:
             self.gap_steps += max(step.step - self._expected, 0)
             for call in self.calls:
                 call.flags |= stack.UNKNOWN
+            for number, thread in self.threads.items():
+                self._in_gap.setdefault(number, thread.last_time)
+        self._leave_out_gaps(step.events.tolist())
         self._expected = step.step + 1
         for thread in self.threads.values():
             thread.tie_time = 0
@@ -98,6 +105,16 @@ class SlowStacks:
             self._row(step.step, events, row)
         for number in self.threads:
             self._attach(number, MAX_TIME_US)
+
+    def _leave_out_gaps(self, events: list[list[int]]) -> None:
+        for number, last_us in list(self._in_gap.items()):
+            times = [row[5] for row in events if row[2] == number]
+            if times:
+                del self._in_gap[number]
+                gap_us = max(0, times[0] - last_us)
+                opened = self.threads[number].stack
+                if opened and gap_us < MAX_TIME_US:
+                    opened[-1].spent_us += gap_us
 
     @property
     def interval_us(self) -> tuple[int, int] | None:
@@ -216,10 +233,17 @@ class SlowStacks:
         if len(thread.stack) <= stack.MAX_DEPTH:
             return
         while len(thread.stack) > stack.MAX_DEPTH // 2:
-            thread.stack.pop().is_over = True
+            self._give_up(thread)
             self.losses[stack.LOST_EXIT] += 1
         for call in thread.stack:
             self._distrust(call)
+
+    def _give_up(self, thread: SlowThread) -> SlowCall:
+        call = thread.stack.pop()
+        call.is_over = True
+        if call.parent is not None:
+            call.parent.child_us += call.child_us + call.spent_us
+        return call
 
     def _leave(self, thread: SlowThread, function: int, time: int, suspect: bool) -> bool:
         in_reach = thread.stack[-1 - stack.MAX_DEPTH :]
@@ -228,8 +252,7 @@ class SlowStacks:
             self._distrust(thread.top)
             return False
         while thread.stack[-1].function != function:
-            given_up = thread.stack.pop()
-            given_up.is_over = True
+            given_up = self._give_up(thread)
             given_up.flags |= stack.LOST
             self.losses[stack.LOST_EXIT] += 1
             self._distrust(thread.stack[-1] if thread.stack[-1].function == function else None)

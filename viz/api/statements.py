@@ -163,13 +163,14 @@ def paths_statement(condition: str) -> str:
         "UNION ALL SELECT p.number, p.function, tree.callers || ' > ' || f.name "
         "FROM paths p JOIN tree ON p.parent = tree.number "
         "JOIN functions f ON f.run = p.run AND f.number = p.function WHERE p.run = :run) "
-        "SELECT tree.number AS path, tree.callers AS functions, s.calls, s.exclusive_mean_us, "
+        "SELECT tree.number AS path, tree.callers AS functions, s.begun, s.spent_us, s.calls, "
+        "s.exclusive_mean_us, "
         "s.inclusive_mean_us, coalesce(t.anomalies, 0) AS anomalies, "
         "coalesce(t.severity_us, 0) AS severity_us "
         "FROM tree JOIN functions f ON f.run = :run AND f.number = tree.function "
         "LEFT JOIN path_statistics s ON s.run = :run AND s.path = tree.number "
         "LEFT JOIN path_totals t ON t.run = :run AND t.path = tree.number "
-        f"WHERE (s.calls > 0 OR t.anomalies > 0){condition} ORDER BY severity_us DESC"
+        f"WHERE (s.begun > 0 OR s.calls > 0 OR t.anomalies > 0){condition} ORDER BY severity_us DESC"
     )
 
 

@@ -137,6 +137,7 @@ def write_report(
 def _collect(answers: _Answers) -> list[str]:
     """Ask the questions of the pages, the most important first, and return the parts that are left out."""
     run = answers.ask("run")
+    answers.ask("budget")
     incidents = answers.ask("incidents", [("limit", str(MOST_FINDINGS))])
     answers.ask("grid", what="the map of all ranks")
     ranks = answers.ask("origins", [("by", "rank"), ("n", "5")]).get("origins", [])

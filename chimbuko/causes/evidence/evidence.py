@@ -30,6 +30,8 @@ SAME_CLOCK_SLACK_US = 500
 SLACK_SHARE = 0.02
 """Share of the wait that is added to that time."""
 MOST_CANDIDATES = 200
+LOOK_US = 20_000
+"""Time from one look at a rank's thread to the next, where that costs little."""
 STOPPED_SHARE, POLLING_SHARE = 0.5, 0.8
 """Shares of its excess for which a wait must have been stopped, or without a core, to be no wait for other
 ranks: ranks that share a core and poll wait for it half of the time.
@@ -224,14 +226,24 @@ class Evidence:
             flag
             for flag in found
             if flag.rank != wait.rank
-            # While a rank loses its core again and again others wait for it again and again.
-            and (flag.common_to_us <= latest_us or flag.loss is HeldUp.WAITED_FOR_CORE)
+            and (flag.common_to_us <= latest_us or self._may_end_later(flag, latest_us))
             and not (flag.is_wait and flag.common_exit_us >= end_us and not self.is_held_up(flag))
             and not (_is_same_operation(wait, flag) and not self.is_held_up(flag))
             and _explained_us(wait, flag) >= _least_share(flag) * wait.excess_us
             and not self._has_lost_inside(flag)
         ]
         return sorted(explaining, key=lambda flag: -flag.excess_us)[:MOST_CANDIDATES]
+
+    def _may_end_later(self, flag: Flag, latest_us: float) -> bool:
+        """Whether a wait may have been for a call or loss that was over later than the wait.
+
+        While a rank loses its core again and again others wait for it again and again. Looks see a stop end
+        later than it did, and a call in which a rank was stopped may go on.
+        """
+        if flag.loss is not None:
+            return flag.loss is HeldUp.WAITED_FOR_CORE or flag.common_to_us <= latest_us + LOOK_US
+        activity = self.activity(flag)
+        return activity is not None and activity.stopped_us >= STOPPED_SHARE * flag.excess_us
 
     def _uncertain_us(self, wait: Flag, ranks: Collection[int] | None) -> float:
         others = self.ranks[wait.program] if ranks is None else ranks

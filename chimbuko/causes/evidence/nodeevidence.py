@@ -257,6 +257,11 @@ class NodeEvidence:
                 self._threads[batch.node, one.program, one.rank, one.thread] = one.tid
         return True
 
+    @property
+    def has_samples(self) -> bool:
+        """Return whether there ever were samples from around flagged calls."""
+        return bool(self._threads)
+
     def forget_before(self, time_us: int) -> None:
         """Let go of samples from before a time, but not of what is usual."""
         for rows in self._nodes.values():

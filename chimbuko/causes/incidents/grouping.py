@@ -68,17 +68,32 @@ def _holds(call: Flag, loss: Flag, parts: Mapping[str, Sequence[Part]]) -> bool:
 def root_of(call_id: str, leads: Mapping[str, str], flags: Mapping[str, Flag]) -> str:
     """Return the last call of the chain from a call; empty where none of them is among ``flags``.
 
-    Behind a flagged call that is no wait, it is the last one that is flagged, or lost time by itself.
+    Behind a flagged call that is no wait, it is the last one that is flagged, or lost time by itself. Where
+    calls lead to each other in a circle, one of them is the last, whichever the chain begins with.
     """
-    seen = set()
+    chain: dict[str, int] = {}
+    while call_id and call_id not in chain:
+        chain[call_id] = len(chain)
+        # Calls that were let go of lead nowhere.
+        call_id = leads.get(call_id, "")
+    calls = list(chain)
+    if call_id:
+        circle = calls[chain[call_id] :]
+        calls[chain[call_id] :] = [max(circle, key=lambda one: _nearness_to_origin(one, flags))]
     root = ""
-    while call_id and call_id not in seen:
-        seen.add(call_id)
-        flag = flags.get(call_id)
+    for one in calls:
+        flag = flags.get(one)
         if flag is not None and (flag.is_flagged or not flag.is_wait or not root or flags[root].is_wait):
-            root = call_id
-        call_id = leads[call_id]
+            root = one
     return root
+
+
+def _nearness_to_origin(call_id: str, flags: Mapping[str, Flag]) -> tuple[bool, bool, bool, float, str]:
+    """Return by what the origin of a circle is told: who waits is held up, a loss is so whatever waits."""
+    flag = flags.get(call_id)
+    if flag is None:
+        return False, False, False, 0.0, call_id
+    return True, not flag.is_wait, flag.is_flagged, flag.excess_us, call_id
 
 
 Culprit = tuple[str, str]

@@ -17,7 +17,7 @@ from chimbuko.causes.evidence.nodeevidence import NodeEvidence
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
-from chimbuko.causes.kinds.registry import IN_NODE
+from chimbuko.causes.kinds.registry import CAUSES, IN_NODE
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED
 from chimbuko.causes.part import Part
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
@@ -63,6 +63,8 @@ def because(found: Recurrence, lost: Lost, nodes: NodeEvidence | None = None) ->
     return msgspec.structs.replace(found, cause=kind, by=by, ranks_there=ranks, cores=cores)
 
 
+MOST_US = 20_000.0
+"""Cost from which on a delay stands for itself: people see that something stood still."""
 LEAST = 16
 """Minimum number of short delays that are a finding."""
 LEAST_FUNCTIONS = 3
@@ -82,9 +84,23 @@ MOST_CAUSES = 64
 NEVER_US = 1 << 62
 
 
-def is_alone(incident: Incident) -> bool:
-    """Whether an incident is one call, which held up nobody that was flagged."""
-    return incident.flags == 1 and not incident.is_loss
+def may_be_one(incident: Incident) -> bool:
+    """Whether an incident may be one of many: a short delay of one call, which held up nobody that was
+    flagged.
+    """
+    return incident.flags == 1 and not incident.is_loss and incident.cost_us < MOST_US
+
+
+def is_among(incident: Incident, found: Recurrence) -> bool:
+    """Whether an incident is one of the short delays that are reported together."""
+    return (
+        found.kind is RecurrenceKind.INTERRUPTIONS
+        and incident.program == found.program
+        and may_be_one(incident)
+        and incident.cost_us < found.longest_us
+        and incident.kind not in found.kinds_apart
+        and incident.call_id != found.costliest
+    )
 
 
 @dataclass
@@ -139,11 +155,19 @@ class Interruptions:
     """Sum of the incidents of a single call.
 
     Its memory depends on functions and ranks, and on how many incidents are not settled.
+
+    Parameters
+    ----------
+    nodes
+        Samples that say where ranks may run, and what is not the doing of their nodes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: NodeEvidence | None = None) -> None:
+        self._nodes = nodes
         self._settled: _Octaves = {}
         self._open: dict[int, Incident] = {}
+        self._others_us: dict[int, float] = {}
+        """Highest cost of the incidents of each program that are none of them."""
 
     def take(self, changes: Changes) -> None:
         """Take what has changed among a run's incidents."""
@@ -151,11 +175,16 @@ class Interruptions:
             self._open.pop(number, None)
         for incident in changes.incidents:
             self._open.pop(incident.number, None)
-            if is_alone(incident):
+            if may_be_one(incident) and incident.kind not in self._kinds_apart:
                 self._open[incident.number] = incident
+            else:
+                highest_us = self._others_us.get(incident.program, 0.0)
+                self._others_us[incident.program] = max(highest_us, incident.cost_us)
 
     def acquit(self, program: int, lost_us: float) -> None:
         """Count a call that was one of them and is ordinary now: it also says how long such delays are."""
+        if lost_us >= MOST_US:
+            return
         octaves = self._settled.setdefault(program, defaultdict(_Octave))
         octaves[_octave_of(lost_us)].acquitted += 1
 
@@ -166,13 +195,16 @@ class Interruptions:
             del self._open[incident.number]
         _add(self._settled, over)
 
-    def found(self, nodes: NodeEvidence | None = None) -> list[Recurrence]:
+    @property
+    def _kinds_apart(self) -> list[str]:
+        """Causes in the program itself, which are no system's doing; without samples any delay has such."""
+        has_samples = self._nodes is not None and self._nodes.has_samples
+        return [cause.id for cause in CAUSES if cause.colour == "program"] if has_samples else []
+
+    def found(self) -> list[Recurrence]:
         """Return the short delays of each program, where there are enough of them to be a finding.
 
-        Parameters
-        ----------
-        nodes
-            Samples that say where ranks may run.
+        The costliest incident of a program is no part of them: it is shown as what it is.
         """
         octaves: _Octaves = {}
         _add(octaves, self._open.values())
@@ -180,8 +212,15 @@ class Interruptions:
             of_program = octaves.setdefault(program, defaultdict(_Octave))
             for octave, one in settled.items():
                 of_program[octave].merge(one)
-        found = (_recurrence(program, of_program, nodes) for program, of_program in sorted(octaves.items()))
-        return [one for one in found if one is not None]
+        found = (
+            _recurrence(program, of_program, self._others_us.get(program, 0.0))
+            for program, of_program in sorted(octaves.items())
+        )
+        return [
+            because(msgspec.structs.replace(one, kinds_apart=self._kinds_apart), lost, self._nodes)
+            for one, lost in found
+            if one is not None
+        ]
 
 
 def _add(octaves: _Octaves, incidents: Iterable[Incident]) -> None:
@@ -194,29 +233,37 @@ def _octave_of(cost_us: float) -> int:
     return math.floor(math.log2(max(cost_us, 1.0)))
 
 
-def _recurrence(program: int, octaves: dict[int, _Octave], nodes: NodeEvidence | None) -> Recurrence | None:
+def _recurrence(
+    program: int, octaves: dict[int, _Octave], others_us: float
+) -> tuple[Recurrence | None, Lost]:
+    """Return the short delays of a program, and what they were lost to."""
     end = _mode_end({octave: one.calls + one.acquitted for octave, one in octaves.items()})
     short = _Octave()
     for octave, one in octaves.items():
         if octave < end:
             short.merge(one)
     if short.calls + short.acquitted < LEAST or len(short.functions) < LEAST_FUNCTIONS:
-        return None
+        return None, short.lost
+    behind = [cost_us for octave, one in octaves.items() if octave >= end for cost_us, _ in one.worst]
+    worst = list(short.worst)
+    is_costliest = bool(worst) and worst[0][0] > max([others_us, *behind])
+    costliest_us, costliest = worst.pop(0) if is_costliest else (0.0, "")
     found = Recurrence(
         program=program,
         kind=RecurrenceKind.INTERRUPTIONS,
         function="",
-        calls=short.calls,
-        cost_us=short.cost_us,
+        calls=short.calls - bool(costliest),
+        cost_us=short.cost_us - costliest_us,
         shortest_us=short.shortest_us,
-        longest_us=2.0**end,
+        longest_us=min(2.0**end, MOST_US),
         functions=sorted(short.functions, key=lambda name: (-short.functions[name], name)),
         ranks=sorted(short.ranks),
         begin_us=short.begin_us,
         end_us=short.end_us,
-        examples=[call_id for _, call_id in short.worst],
+        examples=[call_id for _, call_id in worst],
+        costliest=costliest,
     )
-    return because(found, short.lost, nodes)
+    return found, short.lost
 
 
 def _mode_end(counts: dict[int, int]) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -20,9 +21,11 @@ from chimbuko.causes.incidents.grouping import (
     leads_to,
     root_of,
 )
+from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.kinds.amounts import MORE_BYTES
 from chimbuko.causes.kinds.heldup import STOPPED
 from chimbuko.causes.kinds.registry import IN_NODE
+from chimbuko.causes.kinds.rest import NOT_EXPLAINED
 from chimbuko.causes.kinds.split import main_part, split
 from chimbuko.causes.part import Part
 from chimbuko.core.calls.record import CallRecord
@@ -42,6 +45,9 @@ class Changes:
     """Numbers of incidents of which no flagged call is left."""
     incident_of: dict[str, int]
     """Numbers of the incidents of calls that belong to another one than before; 0 for none."""
+    failed: list[str] = field(default_factory=list)
+    """Calls that could not be explained, or whose incident could not be told, each with the error: a line for
+    each. What goes wrong with one of them costs no other."""
 
 
 class IncidentTracker:
@@ -70,6 +76,7 @@ class IncidentTracker:
         """Calls that lost a core to another process, by that."""
         self._alone: set[str] = set()
         """Calls that are not flagged, and lead neither to one that is nor to what such a one waited for."""
+        self._failed: list[str] = []
 
     def put(self, flags: Iterable[Flag]) -> None:
         """Take flagged calls, newer revisions of them, and others that may have to do with them."""
@@ -108,11 +115,13 @@ class IncidentTracker:
         flags = self.evidence.flags
         concerned = self._concerned()
         for call_id in concerned:
-            self.parts[call_id] = split(flags[call_id], self.evidence)
+            self.parts[call_id] = [Part(NOT_EXPLAINED.id, flags[call_id].excess_us)]
+            with self._sparing_others(call_id):
+                self.parts[call_id] = split(flags[call_id], self.evidence)
         for call_id in concerned:
-            flag = flags[call_id]
-            joined = joined_to(flag, self.evidence.beside(flag), self.parts)
-            self._leads[call_id] = joined or leads_to(flag, self.parts[call_id], flags)
+            self._leads[call_id] = ""
+            with self._sparing_others(call_id):
+                self._leads[call_id] = self._lead(flags[call_id])
         touched = self._touched(concerned | self._taken_by_same(concerned))
         for flag in self._changed:
             if flag.id not in flags:
@@ -128,6 +137,19 @@ class IncidentTracker:
     def incident(self, call_id: str) -> Incident | None:
         """Return the incident that a call belongs to; None where it is not known, or forgotten."""
         return self._incidents.get(self.incident_of.get(call_id, 0))
+
+    @contextmanager
+    def _sparing_others(self, call_id: str) -> Iterator[None]:
+        """Note what goes wrong with a call, or with the incident that began with it: it costs no other."""
+        try:
+            yield
+        except Exception as error:
+            self._failed.append(f"{call_id}: {type(error).__name__}: {error}")
+
+    def _lead(self, flag: Flag) -> str:
+        """Return the call or loss that a call is part of, or that explains most of it; empty without one."""
+        joined = joined_to(flag, self.evidence.beside(flag), self.parts)
+        return joined or leads_to(flag, self.parts[flag.id], self.evidence.flags)
 
     def _taken_by_same(self, concerned: set[str]) -> set[str]:
         """Return other calls that lost their core to those who took that of these."""
@@ -159,22 +181,32 @@ class IncidentTracker:
     def _regrouped(self, touched: set[int], members: dict[str, list[str]]) -> Changes:
         numbers, merged = self._numbered(members)
         before = {number: self._incidents.pop(number, None) for number in touched}
-        incidents = {numbers[root]: self._incident(numbers[root], root, members[root]) for root in members}
-        incident_of = {call_id: 0 for call_id in self._alone if call_id in self.incident_of}
-        incident_of |= {call_id: numbers[root] for root, of_root in members.items() for call_id in of_root}
+        incidents: dict[int, Incident] = {}
+        for root, of_root in list(members.items()):
+            with self._sparing_others(root):
+                incidents[numbers[root]] = self._told(numbers[root], root, of_root)
+                continue
+            self._alone |= set(members.pop(root))
+        merged = {number: into for number, into in merged.items() if into in incidents}
+        left = {call_id: 0 for call_id in self._alone if call_id in self.incident_of}
+        incident_of = {call_id: numbers[root] for root, of_root in members.items() for call_id in of_root}
         changes = Changes(
             [one for number, one in incidents.items() if before.get(number) != one],
             merged,
             [n for n, one in before.items() if one is not None and n not in incidents and n not in merged],
             {
                 call_id: number
-                for call_id, number in incident_of.items()
+                for call_id, number in (left | incident_of).items()
                 if self.incident_of.get(call_id) != number and not is_loss_id(call_id)
             },
+            self._failed,
         )
+        self._failed = []
         self._incidents.update(incidents)
         self._members |= {numbers[root]: set(of_root) for root, of_root in members.items()}
         self.incident_of.update(incident_of)
+        for call_id in left:
+            del self.incident_of[call_id]
         return changes
 
     def _touched(self, concerned: set[str]) -> set[int]:
@@ -217,6 +249,12 @@ class IncidentTracker:
             numbers[root] = min(kept[root])
             merged |= {number: numbers[root] for number in kept[root] if number != numbers[root]}
         return numbers, merged
+
+    def _told(self, number: int, root: str, members: list[str]) -> Incident:
+        """Return an incident of which there is a sentence."""
+        incident = self._incident(number, root, members)
+        sentence(incident)
+        return incident
 
     def _incident(self, number: int, root: str, members: list[str]) -> Incident:
         flags = [self.evidence.flags[call_id] for call_id in members]
@@ -263,10 +301,14 @@ class IncidentTracker:
         )
 
     def _loss(self, loss: Flag, calls: Iterable[Flag]) -> NodeLoss:
-        """Return what a rank lost, of which some is the excess of calls of the same incident."""
-        own = [flag for flag in calls if (flag.rank, flag.thread) == (loss.rank, loss.thread)]
+        """Return what a rank lost, of which some is the excess of calls: those of the same incident, and
+        flagged ones of others.
+        """
+        own = {flag.id for flag in calls}
         in_calls_us = sum(
-            min(flag.excess_us, flag.overlap_us(loss)) for flag in own if not self._is_counted(flag)
+            min(flag.excess_us, flag.overlap_us(loss))
+            for flag in self.evidence.beside(loss)
+            if flag.loss is None and (flag.is_flagged or flag.id in own) and not self._is_counted(flag)
         )
         beyond_us = max(0.0, loss.excess_us - in_calls_us)
         return NodeLoss(loss.id, loss.rank, loss.entry_us, loss.exit_us, loss.excess_us, beyond_us)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from chimbuko.causes.evidence.evidence import POLLING_SHARE, Evidence
+from chimbuko.causes.evidence.evidence import LOOK_US, POLLING_SHARE, Evidence
 from chimbuko.causes.evidence.flag import Flag, sampled_part
 from chimbuko.causes.evidence.nodeevidence import Rival
 from chimbuko.causes.evidence.threadactivity import ThreadActivity
@@ -23,8 +23,6 @@ CULPRIT_SHARE = 0.4
 """Share of the wait that a rival must have run for to be named."""
 THROTTLED_SHARE = 0.5
 """Share of the wait for which the control group must have been kept from its cores, to be named."""
-LOOK_US = 20_000
-"""Time from one look at a rank's thread to the next, where that costs little."""
 MOST_OF_STOP = 0.5
 """Share of a stop: a call that holds so much of it holds all of it."""
 LONGER = 1.25

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.core.arrays import Int64Array, Rows, UInt64Array, as_table
+from chimbuko.core.arrays import BoolArray, Int64Array, Rows, UInt64Array, as_table
 from chimbuko.core.kernels import paths as kernels
 from chimbuko.core.kernels.paths import NONE, OTHERS
 
@@ -23,10 +23,14 @@ PATH = np.dtype(
         ("inclusive_squares", np.float64),
         ("inclusive_minimum_us", np.float64),
         ("inclusive_maximum_us", np.float64),
+        ("begun", np.int64),  # calls that have begun
+        ("spent_us", np.float64),  # exclusive time of these so far
     ],
     align=True,
 )
-"""One call path: number of calls, and of their runtimes sum, sum of squares (in µs²), minimum and maximum.
+"""One call path: number of calls that count for the detector, and of their runtimes sum, sum of squares (in
+µs²), minimum and maximum; then all calls, also first and doubtful ones and those that are open, with the time
+that was spent in them.
 
 Sums of whole numbers are exact up to 2^53, in whatever order they are added; beyond that spreads of less than
 1e-8 of the runtime are lost. A path is ``OTHERS`` or stands behind its parent. Functions have numbers of
@@ -42,7 +46,7 @@ PATH_TIME = np.dtype(
     ],
     align=True,
 )
-"""Runtimes of all calls of one call path together; paths without calls took no time."""
+"""Time that was spent in all calls of one call path, also in open ones; paths without calls took none."""
 
 MOST_PATHS = 1 << 12
 """Maximum number of paths of a stream, and of a program: 330 kB stay in a cache. With 16,384 a made-up trace
@@ -72,7 +76,7 @@ class PathTable:
 
     def __getstate__(self) -> dict[str, Any]:
         rows = self.rows
-        used = rows["calls"].nonzero()[0]
+        used = has_news(rows).nonzero()[0]
         return {
             "most": len(self.all),
             "parents": rows["parent"],
@@ -109,5 +113,17 @@ class PathTable:
         kernels.merge_paths(as_table(reported.copy()), self.all, self.slots, self.count)
 
     def forget_calls(self) -> None:
-        """Set the calls of all paths to 0; the paths keep their rows."""
-        self.rows["calls"] = 0
+        """Forget the calls of all paths, and their time; the paths keep their rows."""
+        forget_calls(self.rows)
+
+
+def forget_calls(rows: Rows) -> None:
+    """Set the calls and the time of ``PATH`` rows to 0; parents and functions stay."""
+    for name in ("calls", "begun", "spent_us"):
+        rows[name] = 0
+
+
+def has_news(rows: Rows) -> BoolArray:
+    """Return which ``PATH`` rows have calls, or time that was spent in calls of earlier rows."""
+    found: BoolArray = (rows["calls"] != 0) | (rows["begun"] != 0) | (rows["spent_us"] != 0.0)
+    return found

@@ -206,6 +206,14 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     """Number of calls that have begun and not ended in what was read so far."""
     source: SourceCensus | None = None
     """Census of what recorded the stream; None until its last step, and of one that does not count."""
+    threads: int = 0
+    """Number of threads with events; those of GPUs do not count, nor in what follows."""
+    thread_us: int = 0
+    """Time of all of them together, each from its first to its last event."""
+    gap_us: int = 0
+    """Part of that time that lies in gaps of the stream."""
+    gpu_us: int = 0
+    """Time of calls on GPUs."""
 
 
 class CounterStatistics(msgspec.Struct, frozen=True, array_like=True):

@@ -70,6 +70,8 @@ def begin_path(row: Any) -> None:
 @kernel
 def merge_path(into: Any, row: Any) -> None:
     """Add the calls of one ``PATH`` row to another."""
+    into.begun += row.begun
+    into.spent_us += row.spent_us
     if row.calls == 0:
         return
     if into.calls == 0:
@@ -90,7 +92,7 @@ def merge_paths(reported: Table, rows: Table, slots: UInt64Array, count: Int64Ar
     """Add the calls of ``reported``, ``PATH[n]``, each path behind its parent; see ``child_of``."""
     is_needed = zeros(len(reported))
     for at in range(len(reported) - 1, OTHERS, -1):
-        if reported[at].calls != 0:
+        if reported[at].calls != 0 or reported[at].begun != 0 or reported[at].spent_us != 0.0:
             is_needed[at] = 1
         if is_needed[at] != 0 and reported[at].parent != NONE:
             is_needed[reported[at].parent] = 1
@@ -111,10 +113,11 @@ def add_to_copy(before: Table, count: int, reported: Table, rows: Table) -> None
     The rows of ``reported``, ``PATH[n]``, are of the same paths, and of new ones behind them.
     """
     for at in range(len(reported)):
-        if at < count and before[at].calls != 0:
+        if at < count:
             rows[at] = before[at]
         else:
-            rows[at].calls = 0
+            rows[at].calls = rows[at].begun = 0
+            rows[at].spent_us = 0.0
         rows[at].parent = reported[at].parent
         rows[at].function = reported[at].function
         merge_path(rows[at], reported[at])

@@ -37,12 +37,15 @@ from chimbuko.launcher.outcome.losses import (
     unrecorded,
     without_end,
 )
+from chimbuko.provenance.budget.budget import Budget
+from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.explain.explaining import slow_ranks_of
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.incidents.origins import OriginList, origins
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
+from chimbuko.provenance.nodes.nodecosts import NodeCost, node_costs
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
@@ -69,6 +72,8 @@ named.
 class Summary(msgspec.Struct, frozen=True):
     """Findings of a run, with how far they can be trusted."""
 
+    budget: Budget
+    """Where all the time of the run went, and what of it was lost."""
     run: str
     transport: str
     """Transport of its trace, as in ``RunInfo``."""
@@ -108,6 +113,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Incidents that cost most, the worst first."""
     recurrences: list[RecurrenceSummary]
     """Causes that cost time again and again."""
+    nodes: list[NodeCost]
+    """Findings about nodes that cost time, the most costly first."""
     metrics: list[MetricFinding]
     """Anomalies of quantities that the programs publish."""
     lost_by_function: OriginList
@@ -151,6 +158,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     drifted = [f for f in known if _extent(f) >= math.log(DRIFT)]
     ranks = [r for r in provenance.steps.rank_statistics() if r.total]
     return Summary(
+        budget=run_budget(provenance),
         run=str(run.path),
         transport=provenance.run().transport,
         ranks=len(health),
@@ -175,6 +183,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         large_step=_large_step(provenance, health),
         incidents=Incidents(provenance.reader).page(limit=MOST_SHOWN),
         recurrences=Incidents(provenance.reader).recurrences(),
+        nodes=node_costs(provenance.reader),
         metrics=metric_findings(provenance.reader),
         lost_by_function=origins(provenance.reader, "function", MOST_ORIGINS),
         lost_by_rank=origins(provenance.reader, "rank", MOST_SHOWN),
@@ -206,7 +215,8 @@ class Result(msgspec.Struct, frozen=True):
 
 def summary_lines(summary: Summary) -> list[str]:
     """The summary for people."""
-    lines = [
+    lines = [f"Time: {summary.budget.sentence}"] if summary.budget.threads else []
+    lines += [
         f"{number_of(summary.anomalies, 'anomalies')} among {number_of(summary.calls, 'calls')} of "
         f"{number_of(summary.ranks, 'ranks')} ({number_of(summary.steps, 'steps')}, "
         f"{number_of(summary.rows, 'events')})"
@@ -214,7 +224,9 @@ def summary_lines(summary: Summary) -> list[str]:
     if not summary.ranks and summary.transport != Transport.RECORDED:
         missing = NO_STREAM_FOR_REASONS if summary.problems else NO_STREAM
         lines.append(NO_STREAM_YET if summary.is_interrupted else missing)
-    lines += incident_lines(summary.incidents, summary.recurrences)
+    lines += incident_lines(summary.incidents, summary.recurrences, summary.nodes)
+    if summary.budget.not_judged_line:
+        lines.append(f"Not judged: {summary.budget.not_judged_line}")
     if summary.metrics:
         lines.append("Wrong in what the programs publish:")
         lines += [f"  {one.id:<6} {one.sentence}" for one in summary.metrics[:MOST_SHOWN]]
@@ -405,11 +417,15 @@ def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
     return totals
 
 
-def incident_lines(page: IncidentPage, recurrences: list[RecurrenceSummary]) -> list[str]:
+def incident_lines(
+    page: IncidentPage, recurrences: list[RecurrenceSummary], nodes: list[NodeCost]
+) -> list[str]:
     """Return lines for people about what happened, the most costly first."""
     found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
     found += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
-    lines = [f"Worst of {number_of(page.total + len(recurrences), 'incidents')}, by core time lost:"]
+    found += [(one.cost_us, "node", one.sentence) for one in nodes[:MOST_SHOWN]]
+    total = page.total + len(recurrences) + len(nodes)
+    lines = [f"Worst of {number_of(total, 'incidents')}, by core time lost:"]
     lines += [
         f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
         for cost_us, name, text in sorted(found, reverse=True)

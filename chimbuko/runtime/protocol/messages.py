@@ -38,7 +38,7 @@ PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 
 
-VERSION = 8
+VERSION = 9
 """Version of all messages: it changes with any of them, and messages of another one are ignored."""
 _LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, FLAGGED, FLAGGED_STEPS, PACE, TIMER, TRAFFIC)
 """Dtypes of the rows that travel as they lie in memory; not those of call paths, whose module loads kernels.
@@ -270,7 +270,9 @@ class FunctionStatistics(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PathStatistics(msgspec.Struct, frozen=True, array_like=True):
-    """Calls of one call path over all ranks of a program, as far as they count for the detector."""
+    """Calls of one call path over all ranks of a program: runtimes of those that count for the detector, and
+    the time that was spent in all of them.
+    """
 
     program: int
     functions: list[str]
@@ -284,6 +286,22 @@ class PathStatistics(msgspec.Struct, frozen=True, array_like=True):
     inclusive_stddev_us: float
     inclusive_minimum_us: float
     inclusive_maximum_us: float
+    begun: int = 0
+    """Number of all calls, also of first and doubtful ones and of those that have not ended."""
+    spent_us: float = 0.0
+    """Exclusive time of all of them, of open ones until the last event of their thread. Both are 0 where an
+    earlier release, or another program, has counted.
+    """
+
+    @property
+    def all_calls(self) -> int:
+        """Number of all calls, as far as they were counted."""
+        return self.begun or self.calls
+
+    @property
+    def total_us(self) -> float:
+        """Exclusive time of all calls, as far as they were counted."""
+        return self.spent_us if self.begun else self.calls * self.exclusive_mean_us
 
 
 class FunctionModel(msgspec.Struct, frozen=True, array_like=True):

@@ -181,6 +181,20 @@ def test_call_that_had_ended_in_time_after_all_becomes_a_normal_one(rank: Rank) 
     assert (ended.label, ended.revision, ended.score) == (Label.NORMAL, 1, 0.0)
 
 
+def test_reported_call_that_was_open_across_a_gap_is_none_any_more(rank: Rank) -> None:
+    """Its end may lie in the gap: as a call that never ended it would cost all the time until the end."""
+    reported = hang(rank)
+    rank.steps += 3
+    later_us = reported.entry_us + 30_000_000
+    records = rank.step((0, STEP, later_us), (1, STEP, later_us + 990))
+    (withdrawn,) = [record for record in records if record.id == reported.id]
+    assert (withdrawn.label, withdrawn.exit_us, withdrawn.score) == (Label.NORMAL, 0, 0.0)
+    assert withdrawn.severity_us <= 0.0
+    assert withdrawn.inclusive_us > reported.inclusive_us, "so it takes the place of the report"
+    assert [one for one in rank.step((1, RELAX, later_us + 2_000)) if one.id == reported.id] == []
+    assert rank.wait(60.0) == []
+
+
 def test_call_inside_that_hangs_without_a_history_is_shown_inside_its_caller(rank: Rank) -> None:
     rank.names.timers[9] = "write_checkpoint"
     rows = ordinary()

@@ -63,12 +63,19 @@ def test_paths_are_those_of_the_slow_twin(
     expected = {
         path: columns_of(runtimes, slow.inclusive_us[path]) for path, runtimes in slow.exclusive_us.items()
     }
-    assert paths_of(merged.rows) == expected
+    rows = merged.rows
+    counted = {path: row[:-2] for path, row in paths_of(rows).items() if row[0]}
+    assert counted == expected
+    spent = {path: (row[-2], row[-1]) for path, row in paths_of(rows).items()}
+    known = slow.begun.keys() | slow.spent_us.keys()
+    assert spent == {path: (slow.begun[path], slow.spent_us[path]) for path in known}
     # Handed out or not, a process that goes on knows what all of it took.
     paths.read(stacks, UsualRuntimes(False))
     slow.read(slow_stacks, made_names())
     times = pickle.loads(pickle.dumps(paths)).times()
-    took = {path: (len(us), sum(us)) for path, us in slow.exclusive_us.items()}
+    took = {
+        path: (slow.begun[path], slow.spent_us[path]) for path in slow.begun.keys() | slow.spent_us.keys()
+    }
     assert paths_of(times) == took
     rows = busiest(times, most)
     kept = paths_of(rows)
@@ -77,7 +84,7 @@ def test_paths_are_those_of_the_slow_twin(
     for column in (0, 1):
         assert sum(row[column] for row in kept.values()) == sum(row[column] for row in took.values())
     below_us = {
-        path: sum(us for other, (_, us) in took.items() if other[: len(path)] == path)
+        path: sum(max(us, 0) for other, (_, us) in took.items() if other[: len(path)] == path)
         for path in took
         if path
     }
@@ -117,11 +124,13 @@ def new_outbox() -> tuple[PathOutbox, PathOutbox]:
 @given(traces(), st.lists(st.booleans(), min_size=20, max_size=20))
 def test_what_waits_in_the_outbox_adds_up_until_it_is_taken(trace: MadeTrace, is_taken: list[bool]) -> None:
     stacks, paths, whole = CallStacks(RANK), CallPaths(), CallPaths()
+    same = CallStacks(RANK)
     stream, agent = new_outbox()
     taken = PathTable()
     for number, step in enumerate(trace.steps()):
         stacks.build(step, made_names())
-        whole.read(stacks, UsualRuntimes(False))
+        same.build(step, made_names())
+        whole.read(same, UsualRuntimes(False))
         paths.read(stacks, UsualRuntimes(False))
         stream.put(stream, paths.hand_out())
         if is_taken[number % len(is_taken)]:
@@ -135,7 +144,7 @@ def rows_of(calls: dict[tuple[int, ...], int]) -> Rows:
     """``PATH`` rows of paths whose calls took 10 µs each; parents of paths have to be among them."""
     rows = np.zeros(1 + len(calls), PATH)
     rows["parent"][0] = rows["function"][0] = -1
-    numbers = {(): -1}
+    numbers: dict[tuple[int, ...], int] = {(): -1}
     for number, (path, count) in enumerate(calls.items(), 1):
         numbers[path] = number
         rows["parent"][number], rows["function"][number] = numbers[path[:-1]], path[-1]

@@ -62,9 +62,29 @@ def test_repeated_delays_are_found() -> None:
 
 
 def test_young_functions_are_judged_with_care_or_not_at_all() -> None:
-    assert upper(log_normal(37)) == math.inf
-    assert score(log_normal(37), 1e6) == 0.0
+    assert upper(log_normal(2)) == math.inf
+    assert score(log_normal(2), 1e6) == 0.0
     assert 2900.0 < upper(log_normal(100, 0.05)) < 3300.0
+
+
+def test_of_few_calls_those_far_beyond_the_others_are_abnormal() -> None:
+    """Two of 36 calls take 2 s instead of 10 ms; two of three do not stand out."""
+    rare = np.append(np.full(33, 10_000.0), [2e6, 2e6])
+    assert upper(rare) == pytest.approx(110_000, rel=0.1)
+    assert score(rare, 2e6) > THRESHOLD > score(rare, 50_000.0)
+    assert upper(np.array([10_000.0, 10_000.0, 2e6])) < 2e6
+    assert upper(np.array([10_000.0, 2e6, 2e6])) > 2e6
+    # A few milliseconds are no delay that anybody looks for in a function of a few calls.
+    assert upper(np.append(np.full(10, 100.0), 50_000.0)) > 100_000
+    assert upper(np.append(np.full(20, 1e6), 4e6)) > 5e6
+
+
+@given(st.lists(st.floats(1.0, 1e8), min_size=3, max_size=37))
+def test_few_calls_cannot_flood(runtimes_us: list[float]) -> None:
+    limit = upper(np.array(runtimes_us))
+    flagged = [us for us in runtimes_us if us >= limit]
+    assert len(flagged) <= max(1, len(runtimes_us) // 10)
+    assert all(score(np.array(runtimes_us), us) >= THRESHOLD * (1 - 1e-9) for us in flagged)
 
 
 def test_expected_is_the_median() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from chimbuko.monitor.samples.nodebatch import NodeFinding, NodePart, ThreadName, packed
 from chimbuko.monitor.samples.rows import CORE
+from chimbuko.provenance.nodes.nodecosts import node_costs
 from chimbuko.provenance.nodes.nodelanes import Lanes
 from chimbuko.provenance.nodes.nodelist import node_facts, sampled_nodes
 from chimbuko.provenance.query.run import Provenance
@@ -54,6 +55,11 @@ def test_facts_are_those_of_all_sums(writer: Writer, provenance: Provenance) -> 
     assert (facts.cores_us, facts.busy_us, facts.own_us) == (20_000_000, 5_000_000, 4_000_000)
     assert (facts.memory_bytes, facts.least_available_bytes, facts.sample_us) == (64, 7, 11)
     assert node_facts(provenance.reader, "elsewhere") is None
+    (cost,) = node_costs(provenance.reader)
+    assert (cost.node, cost.kind, cost.cost_us, cost.begin_us) == (NODE_NAME, "oversubscribed", 6e6, at(0))
+    assert cost.sentence == (
+        f"On {NODE_NAME} 2 threads share 1 core: 6.0 core-seconds of waits for a core; give each its own."
+    )
 
 
 def test_lanes_are_of_the_finest_samples_that_cover_an_interval(

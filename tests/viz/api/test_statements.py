@@ -10,11 +10,13 @@ from urllib.parse import urlencode
 
 import pytest
 
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.query.filters import AnomalyFilter
 from chimbuko.provenance.query.run import open_run
-from chimbuko.provenance.store.engine import open_for_reading
+from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.store.readonly import answer_to, parameters_of
+from chimbuko.provenance.write.writer import Writer
 from chimbuko.viz.api.endpoints import ENDPOINTS
 from chimbuko.viz.http.app import create_app
 from chimbuko.viz.live.feed import Feed
@@ -74,6 +76,11 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         url = server.new_schema()
     made = evident_run(tmp_path_factory.mktemp("asked") / "heat", url)
     explain_run(made.directory)
+    info = made.directory.read_info()
+    engine = open_for_writing(info.store_url)
+    slow = Recurrence(0, RecurrenceKind.SLOW_RANKS, "", 0, 5e6, 0.0, 1.0, [], [1], 1, 2, [])
+    Writer(engine, info.id).write_recurrences([slow])
+    engine.dispose()
     with asked_run(made) as asked:
         yield asked
 

@@ -1,13 +1,14 @@
 """Endpoints of the API.
 
-May import causes, core.calls, core.statistics, observe.namespaces.analyses, plan, provenance.compare,
-provenance.export, provenance.incidents, provenance.nodes, provenance.query, provenance.store,
-provenance.timeline, runtime.protocol, runtime.runs, viz.api and viz.live.
+May import causes, core.calls, core.statistics, observe.namespaces.analyses, plan, provenance.budget,
+provenance.compare, provenance.export, provenance.incidents, provenance.nodes, provenance.query,
+provenance.store, provenance.timeline, runtime.protocol, runtime.runs, viz.api and viz.live.
 """
 
 from __future__ import annotations
 
 from chimbuko.viz.api.endpoints import (
+    budget,
     calls,
     comparison,
     functions,
@@ -25,6 +26,7 @@ from chimbuko.viz.api.endpoints import (
 _ENDPOINTS = (
     run.run,
     run.export_formats,
+    budget.budget,
     vitals.health,
     vitals.vitals,
     vitals.streams,

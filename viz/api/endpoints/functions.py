@@ -125,7 +125,9 @@ class PathNode(msgspec.Struct, kw_only=True):
     path: int | None = None
     """Number of the path, for the filter of calls; null where none of its calls is abnormal."""
     calls: int = 0
-    """Number of calls that count for the detector; 0 where nothing is reported for this path itself."""
+    """Number of all calls, also of first ones and of open ones; 0 where nothing is reported for this path
+    itself.
+    """
     exclusive_us: float = 0.0
     """Exclusive time of these calls, all together, in µs."""
     exclusive: PathRuntimes | None = None
@@ -164,10 +166,10 @@ class PathTree:
     def add_statistics(self, statistics: PathStatistics) -> None:
         """Add statistics of the runtimes of a path."""
         node = self.node(statistics.program, statistics.functions)
-        node.calls = statistics.calls
-        node.exclusive_us = statistics.calls * statistics.exclusive_mean_us
-        node.exclusive = _runtimes(statistics, "exclusive")
-        node.inclusive = _runtimes(statistics, "inclusive")
+        node.calls, node.exclusive_us = statistics.all_calls, statistics.total_us
+        if statistics.calls:
+            node.exclusive = _runtimes(statistics, "exclusive")
+            node.inclusive = _runtimes(statistics, "inclusive")
 
     def add_rank_path(self, program: int, path: RankPath) -> None:
         """Add the time of the calls of a path on one rank."""

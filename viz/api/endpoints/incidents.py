@@ -17,6 +17,7 @@ from chimbuko.provenance.incidents.incidentlist import (
 )
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_finding, metric_findings
 from chimbuko.provenance.incidents.origins import Origin, OriginBy, origins
+from chimbuko.provenance.nodes.nodecosts import NodeCost, node_costs
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.parameters import MAX_LIMIT, Limit, ListCursor
 
@@ -44,6 +45,8 @@ class IncidentsAnswer(Answer, frozen=True, kw_only=True):
     """Recurring findings, the most costly first."""
     metrics: list[MetricFinding]
     """Findings in quantities that the programs publish, in the order in which they were found."""
+    nodes: list[NodeCost]
+    """Findings about nodes that cost time, the most costly first."""
     next: str | None
     total: int
     cost_us: float
@@ -124,6 +127,7 @@ def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
         incidents=page.incidents,
         recurrences=Incidents(run.provenance.reader).recurrences(),
         metrics=metric_findings(run.provenance.reader),
+        nodes=node_costs(run.provenance.reader),
         next=str(end) if end < page.total else None,
         total=page.total,
         cost_us=page.cost_us,

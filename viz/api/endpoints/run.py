@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.core.config import DETECTORS, LEAST_CALLS, AnalysisConfig
+from chimbuko.core.config import DETECTORS, AnalysisConfig, least_calls
 from chimbuko.provenance.export.registry import FORMATS
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
@@ -83,6 +83,7 @@ def run(run: ServedRun) -> RunAnswer:
 
 def _headline(run: ServedRun) -> Headline:
     functions = run.feed.state.totals.worst_functions()
+    least = least_calls(run.feed.state.info.config.detector)
     worst = functions[0] if functions and functions[0].anomalies else None
     wanted = CallFilter(function=worst.name, program=worst.program) if worst else CallFilter()
     calls = run.provenance.calls.page(wanted, sort="severity_us", limit=1).calls
@@ -90,7 +91,7 @@ def _headline(run: ServedRun) -> Headline:
         anomalies=run.feed.status().anomalies,
         ranks_with_anomalies=run.feed.state.totals.sums.with_anomalies,
         functions=len(functions),
-        functions_judged=sum(function.calls >= LEAST_CALLS for function in functions),
+        functions_judged=sum(function.calls >= least for function in functions),
         worst_function=worst.name if worst else None,
         worst_severity_us=worst.severity_us if worst else 0.0,
         worst_call=calls[0].id if calls else None,

@@ -2,6 +2,7 @@ import { ranked } from '../shared/names/answer';
 import { incidentsCommand } from '../shared/asking/commands';
 import { shorten, wrapped } from '../shared/names/names';
 import { clock, lostUnit, count, exact, inUnit, plural, sinceStart } from '../shared/units/units';
+import { toNode } from '../shared/address/model/trail';
 import type { View } from '../shared/address/model/view';
 import { incidentsRequest } from '../shared/api/requests';
 import { addressOf, follow } from '../shared/address/address';
@@ -13,7 +14,7 @@ import { Table } from '../shared/parts/table';
 import { ListChoice } from './listchoice';
 import { findingKey, findingsOf, summaryOf, type Finding } from './model/findings';
 import { incidents, LISTED } from './overview';
-import type { IncidentsAnswer, IncidentSummary, MetricFinding, RecurrenceSummary } from '../shared/api/types';
+import type { IncidentsAnswer, IncidentSummary, MetricFinding, NodeCost, RecurrenceSummary } from '../shared/api/types';
 
 const orderOf = (found: IncidentsAnswer | null): string => (found === null ? '' : findingsOf(found).map(findingKey).join('\n'));
 
@@ -35,7 +36,7 @@ export function FindingsList() {
           <NewOrder held={held} />
           {found !== null && (
             <span class="unit" data-total={found.total}>
-              {count(found.total + found.recurrences.length)} · core {unit === 'clock' ? 'h:mm:ss' : unit}
+              {count(found.total + found.recurrences.length + found.nodes.length)} · core {unit === 'clock' ? 'h:mm:ss' : unit}
             </span>
           )}
         </>
@@ -54,6 +55,7 @@ export function FindingsList() {
             <li key={findingKey(one)}>
               {one.kind === 'metric' && <MetricLine row={one.metric} />}
               {one.kind === 'incident' && <IncidentLine row={one.incident} cost={costText(one.cost_us)} />}
+              {one.kind === 'node' && <NodeLine row={one.node} cost={costText(one.cost_us)} />}
               {one.kind === 'recurring' && <RecurringLine row={one.recurring} cost={costText(one.cost_us)} />}
             </li>
           ))}
@@ -95,6 +97,22 @@ function MetricLine({ row: { id, sentence, finding } }: { row: MetricFinding }) 
       sentence={sentence}
       tip={[wrapped(sentence), 'click: where, and since when']}
       target={{ page: 'incident', incident: id, call: null }}
+    />
+  );
+}
+
+function NodeLine({ row: { node, kind, sentence, begin_us }, cost }: { row: NodeCost; cost: string }) {
+  return (
+    <Line
+      id={`node ${node}`}
+      mark="▣"
+      rank={null}
+      name={shorten(node, 28).text}
+      cost={cost}
+      where={`node: ${kind}, from ${clock(begin_us - zero_us.value)}`}
+      sentence={sentence}
+      tip={[wrapped(sentence), 'click: the node']}
+      target={toNode(node)}
     />
   );
 }
@@ -191,6 +209,10 @@ function FindingTable({ findings }: { findings: readonly Finding[] }) {
       const { id, sentence, finding } = one.metric;
       const { kind, ranks, begin_us } = finding;
       return [id, sentence, '–', ranksOf(finding), kind, '–', ranks.length === 0 ? 'all' : exact(ranks.length), sinceStart(begin_us - zero_us.value)];
+    }
+    if (one.kind === 'node') {
+      const { node, sentence, cost_us, kind, begin_us } = one.node;
+      return [node, sentence, seconds(cost_us), '–', kind, '–', '–', sinceStart(begin_us - zero_us.value)];
     }
     const { kind, cost_us, calls, ranks, begin_us } = one.recurring.recurrence;
     return [one.recurring.id, one.recurring.sentence, seconds(cost_us), '–', kind, exact(calls), exact(ranks.length), sinceStart(begin_us - zero_us.value)];

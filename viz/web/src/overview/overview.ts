@@ -49,6 +49,13 @@ export const incidents = question(
   { live: true, keep: true },
 );
 
+const budgetKey = computed(() => (isOpen.value ? 'budget' : null));
+export const budget = question(
+  () => budgetKey.value,
+  (signal) => api.getBudget(signal),
+  { live: true, keep: true },
+);
+
 /** Begins of the findings about published quantities. */
 export const published = computed(() =>
   (incidents.value.value?.metrics ?? [])

@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks';
 import { incidentsAnswer, metricsAnswer, overviewAnswer } from '../shared/names/answer';
 import { grid } from './heatmap/grid';
-import { incidents, list, ranking } from './overview';
+import { budget, incidents, list, ranking } from './overview';
 import { programs, run } from '../shared/session/session';
 import { Empty } from '../shared/parts/panel';
 import { Sentence } from '../shared/parts/sentence';
@@ -33,6 +33,9 @@ export function Overview() {
   }, [isUseful]);
   return (
     <main class="overview">
+      <p class="budget" data-budget>
+        {(budget.value.value?.budget.threads ?? 0) > 0 ? budget.value.value?.budget.sentence : ' '}
+      </p>
       <h1 class="answer" data-answer>
         <Sentence text={sentence} />
       </h1>

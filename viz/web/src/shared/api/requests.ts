@@ -5,6 +5,7 @@ import type { View } from '../address/model/view';
 import { get } from './http';
 import type { Request } from './request';
 import type {
+  BudgetAnswer,
   CallDetail,
   CallPage,
   ExportFormats,
@@ -44,6 +45,9 @@ export const rankingRequest = (statistic: Statistic, n: number): Request => [
     ['n', String(n)],
   ],
 ];
+
+/** Where all the time of the run went. */
+export const getBudget = (signal: AbortSignal): Promise<BudgetAnswer> => get('budget', [], signal);
 
 /** Incidents that cost most. */
 export const incidentsRequest = (limit: number): Request => ['incidents', [['limit', String(limit)]]];

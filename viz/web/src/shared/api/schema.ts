@@ -124,6 +124,62 @@ export interface components {
             is_installed: boolean;
         };
         /**
+         * BudgetAnswer
+         * @description Budget of the run, as far as it has come.
+         */
+        BudgetAnswer: {
+            ok: boolean;
+            budget: components["schemas"]["Budget"];
+        };
+        /**
+         * Budget
+         * @description Where the time of a run went, and what of it was lost.
+         */
+        Budget: {
+            wall_us: number;
+            threads: number;
+            total_us: number;
+            shares: components["schemas"]["Shares"];
+            functions: components["schemas"]["FunctionShare"][];
+            is_sampled: boolean;
+            lost: components["schemas"]["Lost"];
+            not_judged: components["schemas"]["FunctionShare"][];
+            sentence: string;
+        };
+        /**
+         * Shares
+         * @description Time of threads in µs, divided by what they did; all of these add up to the whole.
+         */
+        Shares: {
+            computing_us: number;
+            point_to_point_us: number;
+            collective_us: number;
+            other_mpi_us: number;
+            io_us: number;
+            gpu_us: number;
+            asleep_us: number;
+            waiting_us: number;
+            not_recorded_us: number;
+        };
+        /**
+         * FunctionShare
+         * @description Time in a function's own code, whether it computed, slept or waited for a core.
+         */
+        FunctionShare: {
+            function: string;
+            own_us: number;
+        };
+        /**
+         * Lost
+         * @description Core time that was lost; each µs counts once.
+         */
+        Lost: {
+            incidents_us: number;
+            recurring_us: number;
+            imbalance_us: number;
+            analysis_us: number;
+        };
+        /**
          * HealthAnswer
          * @description State of the analysis: events that were read and lost, and the age of the newest.
          */
@@ -154,8 +210,10 @@ export interface components {
             };
             silence: components["schemas"]["Silence"] | null;
             largest_step_bytes: number;
-            open_calls: number;
-            source: components["schemas"]["SourceCensus"] | null;
+            threads: number;
+            thread_us: number;
+            gap_us: number;
+            gpu_us: number;
         };
         /**
          * Silence
@@ -165,17 +223,6 @@ export interface components {
             since_us: number;
             function: string;
             entry_us: number;
-        };
-        /**
-         * SourceCensus
-         * @description Number of calls that a source saw begin, on all threads of a rank.
-         */
-        SourceCensus: {
-            source: string;
-            seen: number;
-            unwritten: {
-                [key: string]: number;
-            };
         };
         /**
          * Dropped
@@ -207,7 +254,6 @@ export interface components {
             ok: boolean;
             status: components["schemas"]["Status"];
             sums: components["schemas"]["StreamSums"];
-            census: components["schemas"]["Census"];
             agents: components["schemas"]["AgentState"][];
             agent_sums: components["schemas"]["AgentState"] | null;
             agents_total: number;
@@ -239,43 +285,6 @@ export interface components {
                 [key: string]: number;
             };
             largest_step_bytes: number;
-        };
-        /**
-         * Census
-         * @description Calls of all ranks of a run.
-         */
-        Census: {
-            verdict: components["schemas"]["Verdict"];
-            sentence: string;
-            seen: number;
-            analysed: number;
-            counted: number;
-            uncounted: number;
-            left_out: number;
-            differences: {
-                [key: string]: number;
-            };
-            ranks: components["schemas"]["RankCensus"][];
-        };
-        /**
-         * Verdict
-         * @description How far the calls of a run are known to be all there.
-         * @enum {unknown}
-         */
-        Verdict: "complete" | "incomplete" | "no loss known" | "unknown";
-        /**
-         * RankCensus
-         * @description Calls of one rank.
-         */
-        RankCensus: {
-            stream: string;
-            source: string;
-            seen: number | null;
-            analysed: number;
-            unended: number;
-            differences: {
-                [key: string]: number;
-            };
         };
         /**
          * AgentState
@@ -1068,6 +1077,7 @@ export interface components {
             incidents: components["schemas"]["IncidentSummary"][];
             recurrences: components["schemas"]["RecurrenceSummary"][];
             metrics: components["schemas"]["MetricFinding"][];
+            nodes: components["schemas"]["NodeCost"][];
             next: string | null;
             total: number;
             cost_us: number;
@@ -1127,6 +1137,8 @@ export interface components {
             by: string;
             ranks_there: number;
             cores: number;
+            kinds_apart: string[];
+            costliest: string;
         };
         /**
          * RecurrenceKind
@@ -1164,6 +1176,17 @@ export interface components {
          * @enum {unknown}
          */
         Problem: "departure" | "global drift" | "local drift" | "not a number";
+        /**
+         * NodeCost
+         * @description Finding about a node that cost its ranks time.
+         */
+        NodeCost: {
+            node: string;
+            kind: string;
+            sentence: string;
+            cost_us: number;
+            begin_us: number;
+        };
         /**
          * IncidentAnswer
          * @description Incident with its causes and everything that it held up.
@@ -1904,17 +1927,18 @@ export type Status = components['schemas']['Status'];
 export type Headline = components['schemas']['Headline'];
 export type ExportFormatsAnswer = components['schemas']['ExportFormatsAnswer'];
 export type ExportFormat = components['schemas']['ExportFormat'];
+export type BudgetAnswer = components['schemas']['BudgetAnswer'];
+export type Budget = components['schemas']['Budget'];
+export type Shares = components['schemas']['Shares'];
+export type FunctionShare = components['schemas']['FunctionShare'];
+export type Lost = components['schemas']['Lost'];
 export type HealthAnswer = components['schemas']['HealthAnswer'];
 export type StreamHealth = components['schemas']['StreamHealth'];
 export type Silence = components['schemas']['Silence'];
-export type SourceCensus = components['schemas']['SourceCensus'];
 export type Dropped = components['schemas']['Dropped'];
 export type Pruning = components['schemas']['Pruning'];
 export type VitalsAnswer = components['schemas']['VitalsAnswer'];
 export type StreamSums = components['schemas']['StreamSums'];
-export type Census = components['schemas']['Census'];
-export type Verdict = components['schemas']['Verdict'];
-export type RankCensus = components['schemas']['RankCensus'];
 export type AgentState = components['schemas']['AgentState'];
 export type SlowRank = components['schemas']['SlowRank'];
 export type Storage = components['schemas']['Storage'];
@@ -1980,6 +2004,7 @@ export type RecurrenceKind = components['schemas']['RecurrenceKind'];
 export type MetricFinding = components['schemas']['MetricFinding'];
 export type Finding = components['schemas']['Finding'];
 export type Problem = components['schemas']['Problem'];
+export type NodeCost = components['schemas']['NodeCost'];
 export type IncidentAnswer = components['schemas']['IncidentAnswer'];
 export type Incident = components['schemas']['Incident'];
 export type Part = components['schemas']['Part'];

@@ -1,0 +1,4 @@
+"""Budget of a run: where all its time went, and what of it was lost.
+
+May import causes, causes.kinds, core.calls, provenance.incidents, provenance.nodes and provenance.query.
+"""

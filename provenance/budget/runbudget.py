@@ -1,0 +1,65 @@
+"""Budget of a stored run, also of one that goes on."""
+
+from __future__ import annotations
+
+from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
+from chimbuko.causes.part import ANALYSIS
+from chimbuko.causes.recurrence import RecurrenceKind
+from chimbuko.core.config import least_calls
+from chimbuko.provenance.budget.budget import Budget, Lost, Sampled, make_budget
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.nodes.nodelist import node_facts, sampled_nodes
+from chimbuko.provenance.query.run import Provenance
+
+LEAST_WATCHED = 0.3
+"""Least share of a rank's time that samples have to cover: they are divided like the rest."""
+
+
+def run_budget(provenance: Provenance) -> Budget:
+    """Return where the time of a run went.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    times_us: dict[str, float] = {}
+    for (_, name), time in provenance.function_times().items():
+        times_us[name] = times_us.get(name, 0.0) + time.exclusive_us
+    counted: dict[str, int] = dict.fromkeys(times_us, 0)
+    for one in provenance.function_statistics():
+        counted[one.name] = counted.get(one.name, 0) + one.calls
+    least = least_calls(provenance.run().config.detector)
+    health = provenance.health()
+    begin_us, end_us = provenance.steps.time_range() or (0, 0)
+    return make_budget(
+        wall_us=end_us - begin_us,
+        threads=sum(stream.threads for stream in health),
+        total_us=sum(stream.thread_us for stream in health),
+        times_us=times_us,
+        gpu_calls_us=sum(stream.gpu_us for stream in health),
+        sampled=_sampled(provenance, (end_us - begin_us) * len(health)),
+        lost=_lost(provenance),
+        not_judged=[name for name, calls in counted.items() if calls < least],
+    )
+
+
+def _sampled(provenance: Provenance, ranks_us: float) -> Sampled | None:
+    facts = [node_facts(provenance.reader, node.name) for node in sampled_nodes(provenance.reader)]
+    ranks = [rank for one in facts if one is not None for rank in one.ranks]
+    watched_us = sum(rank.length_us for rank in ranks)
+    if not ranks or watched_us < LEAST_WATCHED * ranks_us:
+        return None
+    return Sampled(watched_us, sum(rank.ran_us for rank in ranks), sum(rank.waited_us for rank in ranks))
+
+
+def _lost(provenance: Provenance) -> Lost:
+    found = Incidents(provenance.reader)
+    incidents_us = found.page(limit=0).cost_us
+    analysis_us = sum(
+        one.cost_us for one in found.of_kind(WAITED_FOR_CORE.id) if one.parts and one.parts[0].by == ANALYSIS
+    )
+    costs = [one.recurrence for one in found.recurrences()]
+    imbalance_us = sum(one.cost_us for one in costs if one.kind is RecurrenceKind.SLOW_RANKS)
+    recurring_us = sum(one.cost_us for one in costs) - imbalance_us
+    return Lost(incidents_us - analysis_us, recurring_us, imbalance_us, analysis_us)

@@ -1,0 +1,78 @@
+"""The budget adds up, whatever was called, and says in words where the time went."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.provenance.budget.budget import Budget, Lost, Sampled, make_budget
+
+times = st.floats(0, 1e9)
+FUNCTIONS = (
+    *("relax [{a.c} {3,0}]", "MPI_Recv()", "MPI_Allreduce()", "MPI_Isend()", "MPI_File_write()", "fread()"),
+    *("cudaDeviceSynchronize", "main", "read [{a.c} {9,0}]"),
+)
+
+
+def shares_of(budget: Budget) -> dict[str, float]:
+    return dict(msgspec.structs.asdict(budget.shares))
+
+
+@given(
+    st.dictionaries(st.sampled_from(FUNCTIONS), times),
+    times,
+    st.one_of(st.none(), st.builds(Sampled, times, times, times)),
+    times,
+)
+def test_all_time_is_divided_without_rest(
+    spent: dict[str, float], total_us: float, sampled: Sampled | None, gpu_us: float
+) -> None:
+    budget = make_budget(1e6, 4, total_us, spent, gpu_us, sampled, Lost())
+    shares = shares_of(budget)
+    assert math.isclose(sum(shares.values()), budget.total_us, rel_tol=1e-6, abs_tol=1e-3)
+    assert budget.total_us >= total_us
+    assert all(us >= -1e-3 for us in shares.values())
+    if not gpu_us:
+        own_us = sum(one.own_us for one in budget.functions)
+        assert own_us <= sum(us for name, us in spent.items() if not name.startswith("MPI")) + 1.0
+    assert budget.sentence
+
+
+def test_functions_are_told_apart_by_what_they_do() -> None:
+    spent = {name: 10.0**at for at, name in enumerate(FUNCTIONS)}
+    shares = shares_of(make_budget(1e9, 1, 0.0, spent, 0.0, None, Lost()))
+    assert shares["computing_us"] == 1.0 + 1e7 + 1e8, "a function of the program is none of a library"
+    assert (shares["point_to_point_us"], shares["collective_us"], shares["other_mpi_us"]) == (10, 100, 1000)
+    assert (shares["io_us"], shares["gpu_us"]) == (1e4 + 1e5, 1e6)
+
+
+def test_samples_say_how_long_threads_slept_and_waited_for_a_core() -> None:
+    """Ranks of 10 s in all slept 1 s; of the rest they had a core for a quarter."""
+    spent = {"relax": 5e6, "MPI_Recv()": 5e6}
+    sampled = Sampled(watched_us=5e6, ran_us=1.125e6, waited_us=3.375e6)
+    shares = shares_of(make_budget(5e6, 2, 10e6, spent, 0.0, sampled, Lost()))
+    assert shares["asleep_us"] == 1e6
+    assert shares["waiting_us"] == 6.75e6
+    assert (shares["computing_us"], shares["point_to_point_us"]) == (1e6, 1.25e6)
+
+
+def test_budget_is_a_sentence() -> None:
+    spent = {"relax [{a.c} {3,0}]": 30e6, "pack": 10e6, "MPI_Recv()": 40e6, "MPI_Barrier()": 10e6}
+    lost = Lost(incidents_us=2e6, analysis_us=0.5e6)
+    budget = make_budget(25e6, 4, 100e6, spent, 0.0, None, lost)
+    assert budget.sentence == (
+        "4 threads in 25 s: 100 s, 40 % computing, 50 % MPI (point to point 40 %, collective 10 %), "
+        "10 % not recorded; own code: relax 30 %, pack 10 %; "
+        "lost: 2 s (2 %) in incidents, 500 ms (0.5 %) to the analysis"
+    )
+
+
+def test_functions_with_too_few_calls_are_a_line() -> None:
+    spent = {"setup": 3e6, "main": 1e5, "relax": 56.9e6}
+    budget = make_budget(60e6, 1, 0.0, spent, 0.0, None, Lost(), ["main", "setup", "unknown"])
+    assert [one.function for one in budget.not_judged] == ["setup", "main"]
+    assert budget.not_judged_line == "2 functions, 3.10 s (5.2 %), with too few calls to compare: setup, main"
+    assert make_budget(60e6, 1, 0.0, spent, 0.0, None, Lost(), []).not_judged_line == ""
