@@ -210,6 +210,8 @@ export interface components {
             };
             silence: components["schemas"]["Silence"] | null;
             largest_step_bytes: number;
+            open_calls: number;
+            source: components["schemas"]["SourceCensus"] | null;
             threads: number;
             thread_us: number;
             gap_us: number;
@@ -223,6 +225,17 @@ export interface components {
             since_us: number;
             function: string;
             entry_us: number;
+        };
+        /**
+         * SourceCensus
+         * @description Number of calls that a source saw begin, on all threads of a rank.
+         */
+        SourceCensus: {
+            source: string;
+            seen: number;
+            unwritten: {
+                [key: string]: number;
+            };
         };
         /**
          * Dropped
@@ -254,6 +267,7 @@ export interface components {
             ok: boolean;
             status: components["schemas"]["Status"];
             sums: components["schemas"]["StreamSums"];
+            census: components["schemas"]["Census"];
             agents: components["schemas"]["AgentState"][];
             agent_sums: components["schemas"]["AgentState"] | null;
             agents_total: number;
@@ -285,6 +299,43 @@ export interface components {
                 [key: string]: number;
             };
             largest_step_bytes: number;
+        };
+        /**
+         * Census
+         * @description Calls of all ranks of a run.
+         */
+        Census: {
+            verdict: components["schemas"]["Verdict"];
+            sentence: string;
+            seen: number;
+            analysed: number;
+            counted: number;
+            uncounted: number;
+            left_out: number;
+            differences: {
+                [key: string]: number;
+            };
+            ranks: components["schemas"]["RankCensus"][];
+        };
+        /**
+         * Verdict
+         * @description How far the calls of a run are known to be all there.
+         * @enum {unknown}
+         */
+        Verdict: "complete" | "incomplete" | "no loss known" | "unknown";
+        /**
+         * RankCensus
+         * @description Calls of one rank.
+         */
+        RankCensus: {
+            stream: string;
+            source: string;
+            seen: number | null;
+            analysed: number;
+            unended: number;
+            differences: {
+                [key: string]: number;
+            };
         };
         /**
          * AgentState
@@ -1935,10 +1986,14 @@ export type Lost = components['schemas']['Lost'];
 export type HealthAnswer = components['schemas']['HealthAnswer'];
 export type StreamHealth = components['schemas']['StreamHealth'];
 export type Silence = components['schemas']['Silence'];
+export type SourceCensus = components['schemas']['SourceCensus'];
 export type Dropped = components['schemas']['Dropped'];
 export type Pruning = components['schemas']['Pruning'];
 export type VitalsAnswer = components['schemas']['VitalsAnswer'];
 export type StreamSums = components['schemas']['StreamSums'];
+export type Census = components['schemas']['Census'];
+export type Verdict = components['schemas']['Verdict'];
+export type RankCensus = components['schemas']['RankCensus'];
 export type AgentState = components['schemas']['AgentState'];
 export type SlowRank = components['schemas']['SlowRank'];
 export type Storage = components['schemas']['Storage'];
