@@ -85,6 +85,29 @@ def format_times(ratio: float) -> str:
     return f"{ratio:,.0f}×" if ratio >= 9.95 else f"{ratio:.1f}×"
 
 
+MOST_TIMES = 1000.0
+"""Factor between runtimes from which on it says nothing to anybody."""
+LEAST_USUAL_US = 10.0
+"""Usual runtime in µs below which a factor says nothing to anybody."""
+
+
+def against_usual(runtime_us: float, usual_us: float, usual: str) -> str:
+    """Return how a runtime stands to the usual one, as the end of a clause; empty where that is not known.
+
+    A factor says something where both can be imagined: not that 150 ms are 50,000 times as long as 3 µs.
+
+    Parameters
+    ----------
+    usual
+        The usual runtime in words.
+    """
+    if usual_us <= 0.0:
+        return ""
+    times = runtime_us / usual_us
+    is_telling = times < MOST_TIMES and usual_us >= LEAST_USUAL_US
+    return f", {format_times(times)} its usual {usual}" if is_telling else f" instead of {usual}"
+
+
 def parse_duration_us(text: str) -> float:
     """Return a duration such as ``5ms``, ``200 us`` or ``1.5s``, in µs; all but 0 need a unit.
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import (
+    against_usual,
     format_change,
     format_duration_us,
     format_signed_us,
@@ -107,3 +108,16 @@ def test_ages_are_read_as_people_write_them() -> None:
 )
 def test_one_thing_is_said_in_the_singular(number: int, things: str, text: str) -> None:
     assert number_of(number, things) == text
+
+
+@pytest.mark.parametrize(
+    ("runtime_us", "usual_us", "words"),
+    [
+        (276_000.0, 23_000.0, ", 12× its usual X"),
+        (150_000.0, 3.0, " instead of X"),
+        (2e6, 1e3, " instead of X"),
+        (5.0, 0.0, ""),
+    ],
+)
+def test_a_factor_is_said_where_it_can_be_imagined(runtime_us: float, usual_us: float, words: str) -> None:
+    assert against_usual(runtime_us, usual_us, "X") == words

@@ -12,7 +12,7 @@ from chimbuko.causes.kinds.split import main_part
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.causes.wording import ALIKE, core_seconds, duration, ranks_in_words, spread
 from chimbuko.core.calls.functionnames import short_name
-from chimbuko.core.units import format_times, number_of
+from chimbuko.core.units import against_usual, number_of
 
 MOST_OPERATIONS = 2
 """Maximum number of operations whose waits have a clause each; the others are counted."""
@@ -109,12 +109,11 @@ def _because(recurrence: Recurrence) -> str:
 
 
 def _origin(incident: Incident) -> str:
-    runtime, usual = duration(incident.runtime_us), duration(incident.expected_us)
-    what = f"{short_name(incident.function)} on rank {incident.rank} took {runtime}"
-    if not incident.is_whole:
-        what += " without the calls inside it"
-    if incident.expected_us > 0.0:
-        what += f", {format_times(incident.runtime_us / incident.expected_us)} its usual {usual}"
+    runtime = duration(incident.runtime_us)
+    what = f"{short_name(incident.function)} on rank {incident.rank}"
+    what += f" took {runtime}" if incident.is_whole else f" spent {runtime} in its own code"
+    usual = duration(incident.expected_us)
+    what += against_usual(incident.runtime_us, incident.expected_us, usual)
     main = main_part(incident.parts)
     clause = cause_of(main.kind).clause(main, incident.rank)
     return f"{what}, {clause}" if clause else what

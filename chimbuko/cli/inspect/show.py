@@ -12,7 +12,7 @@ from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import CallRecord, CounterValue
 from chimbuko.core.calls.schema import Label
-from chimbuko.core.units import format_duration_us, format_share, format_signed_us, format_times
+from chimbuko.core.units import against_usual, format_duration_us, format_share, format_signed_us
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
 from chimbuko.provenance.incidents.metricfindings import is_metric_finding_id, metric_finding
@@ -101,10 +101,7 @@ def headline(call: CallRecord, metric: str) -> str:
     runtime_us = call.inclusive_us if metric == "inclusive" or not call.exit_us else call.exclusive_us
     took = "took" if call.exit_us else "has not ended after"
     took = f"{shown_name(call.function)} {took} {format_duration_us(runtime_us)}"
-    if call.expected_us <= 0:
-        return took
-    times = format_times(runtime_us / call.expected_us)
-    return f"{took}, {times} its usual {format_duration_us(call.expected_us)}"
+    return took + against_usual(runtime_us, call.expected_us, format_duration_us(call.expected_us))
 
 
 def _print_headline(output: Output, call: CallRecord, metric: str, program: str, start_us: int) -> None:

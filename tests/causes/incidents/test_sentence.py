@@ -35,7 +35,7 @@ def test_who_was_late_who_waited_and_what_it_cost() -> None:
 def test_a_late_launch_is_named() -> None:
     newton = flag("MD_NEWTON", 7, 0, 310, usual_ms=60, children=[("MD_FORCES", 250, 300)])
     assert told(newton) == [
-        "MD_NEWTON on rank 7 took 260 ms without the calls inside it, 4.3× its usual 60 ms, as it called "
+        "MD_NEWTON on rank 7 spent 260 ms in its own code, 4.3× its usual 60 ms, as it called "
         "MD_FORCES 200 ms later: 0.2 core-seconds lost."
     ]
 

@@ -74,6 +74,17 @@ export function functionAnswer(found: FunctionStatistics, ranks: number | null):
   return `${name}: ${count(found.anomalies)} of ${calls} abnormal (${percent(rate)}), ${duration(found.severity_us)} lost${where}.${drift}`;
 }
 
+/** Factor from which on it says nothing any more, as for usual runtimes below 10 µs: that 150 ms are 50,000 times as long as 3 µs. */
+const MOST_TIMES = 1000;
+const LEAST_USUAL_US = 10;
+
+/** How a runtime stands to the usual one, as the end of a clause; empty where that is not known. */
+function againstUsual(took: number, usual: number): string {
+  if (usual <= 0) return '';
+  const isTelling = took / usual < MOST_TIMES && usual >= LEAST_USUAL_US;
+  return isTelling ? `, ${ratio(took / usual)} its usual ${duration(usual)}` : ` instead of ${duration(usual)}`;
+}
+
 /** First sentence of a call's page. */
 export function callAnswer(record: CallSummary, metric: Run['config']['metric'], programs: number): string {
   const name = shorten(record.function, 40).text;
@@ -81,8 +92,8 @@ export function callAnswer(record: CallSummary, metric: Run['config']['metric'],
   const took = judgedUs(record, metric);
   const where = ranked(`${record.program}:${record.rank}`, programs);
   if (record.label !== 'anomaly') return `${name} on ${where} took ${duration(took)}: a normal call.`;
-  const times = record.expected_us > 0 ? `, ${ratio(took / record.expected_us)} its usual ${duration(record.expected_us)}` : '';
+  const times = againstUsual(took, record.expected_us);
   if (open) return `${name} on ${where} has not ended after ${duration(took)}${times}: ${duration(record.severity_us)} lost so far.`;
-  const inside = metric === 'exclusive' && record.children > 0 ? ' without the calls inside it' : '';
-  return `${name} on ${where} took ${duration(took)}${inside}${times}: ${duration(record.severity_us)} lost.`;
+  const [verb, place] = metric === 'exclusive' && record.children > 0 ? ['spent', ' in its own code'] : ['took', ''];
+  return `${name} on ${where} ${verb} ${duration(took)}${place}${times}: ${duration(record.severity_us)} lost.`;
 }

@@ -81,10 +81,12 @@ describe('call', () => {
     children: 2,
   } as CallRecord;
   test('what, how much, against what was expected', () => {
-    expect(callAnswer(record, 'exclusive', 1)).toBe('relax_block on rank 1 took 312 ms without the calls inside it, 3.1× its usual 100 ms: 212 ms lost.');
+    expect(callAnswer(record, 'exclusive', 1)).toBe('relax_block on rank 1 spent 312 ms in its own code, 3.1× its usual 100 ms: 212 ms lost.');
     expect(callAnswer({ ...record, children: 0 }, 'exclusive', 1)).toBe('relax_block on rank 1 took 312 ms, 3.1× its usual 100 ms: 212 ms lost.');
     expect(callAnswer(record, 'inclusive', 1)).toBe('relax_block on rank 1 took 400 ms, 4× its usual 100 ms: 212 ms lost.');
   });
+  test('no factor that nobody can imagine', () =>
+    expect(callAnswer({ ...record, expected_us: 3 }, 'exclusive', 1)).toBe('relax_block on rank 1 spent 312 ms in its own code instead of 3 µs: 212 ms lost.'));
   test('no ratio without an expectation', () => expect(callAnswer({ ...record, expected_us: 0 }, 'exclusive', 1)).not.toContain('×'));
   test('a call that has not ended', () =>
     expect(callAnswer({ ...record, exit_us: 0 }, 'exclusive', 1)).toBe(
