@@ -1,0 +1,292 @@
+/* A call is 5 or 6 bytes long. Its first two are made a jump over the rest, and the jump by which a function ends
+ * its first one a return. They lie in one aligned word of 8 bytes, which is written at once: whoever executes them
+ * sees the old ones or the new ones, and the bytes behind them are the same for both. */
+#define _GNU_SOURCE
+#include "callsites.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __x86_64__
+
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "hooks.h"
+#include "machinecode.h"
+
+enum { MOST_JUMPS = 8 /* in a function */, JUMP_BYTES = 5 /* the least */ };
+enum State { UNCHECKED, ARMED, DISARMED, UNUSABLE };
+
+struct site {
+    _Atomic uintptr_t address; /* behind the call; of a jump that of its function */
+    _Atomic uint32_t is_known; /* what follows is complete */
+    uint32_t row;
+    uint8_t hook;
+    uint8_t is_jump;
+    _Atomic uint8_t is_shared; /* by functions, of which one may be wanted */
+    uint8_t state;
+    uint8_t *place;      /* of the instruction */
+    uint8_t original[6]; /* bytes */
+    uint8_t length;
+};
+
+static struct site sites[SITES];
+static _Atomic uint32_t site_count;
+
+/* The site of an address; *is_new says that the caller has to describe it. NULL where there is no room. */
+static struct site *site_at(uintptr_t address, bool *is_new)
+{
+    *is_new = false;
+    for (uint32_t slot = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 51);; slot++) {
+        struct site *site = &sites[slot & (SITES - 1)];
+        uintptr_t found = atomic_load_explicit(&site->address, memory_order_acquire);
+        if (found == 0) {
+            if (atomic_load(&site_count) >= SITES / 4 * 3)
+                return NULL;
+            *is_new = atomic_compare_exchange_strong(&site->address, &found, address);
+            if (*is_new)
+                atomic_fetch_add(&site_count, 1);
+        }
+        if (*is_new || found == address)
+            return site;
+    }
+}
+
+static void describe(struct site *site, enum Hook hook, uint32_t row, bool is_jump)
+{
+    site->row = row;
+    site->hook = (uint8_t)hook;
+    site->is_jump = is_jump;
+    atomic_store_explicit(&site->is_known, 1, memory_order_release);
+}
+
+void note_site(enum Hook hook, uint32_t row, uintptr_t function, uintptr_t return_address, uintptr_t caller)
+{
+    bool is_jump = hook == EXIT_HOOK && return_address == caller, is_new;
+    struct site *site = site_at(is_jump ? function : return_address, &is_new);
+    if (site != NULL && is_new)
+        describe(site, hook, row, is_jump);
+    else if (site != NULL && atomic_load_explicit(&site->is_known, memory_order_acquire) && site->row != row)
+        atomic_store_explicit(&site->is_shared, 1, memory_order_relaxed);
+}
+
+struct change {
+    struct site **sites;
+    unsigned count;
+    bool is_armed;
+    unsigned changed;
+    int error;
+};
+
+static void place(struct site *site, uint8_t *instruction, size_t length)
+{
+    site->place = instruction;
+    site->length = (uint8_t)length;
+    memcpy(site->original, instruction, length);
+    /* The two bytes that change must lie in one word. */
+    bool is_in_word = site->is_jump || (uintptr_t)instruction % 8 != 7;
+    site->state = is_in_word ? ARMED : UNUSABLE;
+}
+
+static void look_at_jumps(struct site *site, uint8_t *function, const void *hook, Module *module)
+{
+    uint8_t *jumps[MOST_JUMPS];
+    unsigned count = find_jumps(module, function, hook, jumps, MOST_JUMPS);
+    for (unsigned number = 0; number < count; number++) {
+        bool is_new = true;
+        /* No call returns into the middle of an instruction. */
+        struct site *further = number == 0 ? site : site_at((uintptr_t)jumps[number] + 1, &is_new);
+        if (further == NULL || !is_new)
+            continue;
+        place(further, jumps[number], JUMP_BYTES);
+        if (further != site)
+            describe(further, EXIT_HOOK, site->row, true);
+    }
+}
+
+/* Find the instruction of a site, if it is one that may be changed. */
+static void look_at(struct site *site, Module *module)
+{
+    const void *hook = site->hook == ENTRY_HOOK ? (void *)__cyg_profile_func_enter : (void *)__cyg_profile_func_exit;
+    uint8_t *behind = (uint8_t *)atomic_load(&site->address);
+    site->state = UNUSABLE;
+    if (site->is_jump)
+        look_at_jumps(site, behind, hook, module);
+    else if (call_length(module, behind - 5, hook) == 5)
+        place(site, behind - 5, 5);
+    else if (call_length(module, behind - 6, hook) == 6)
+        place(site, behind - 6, 6);
+}
+
+/* Write the bytes of a site at once, if they are still there that should be. */
+static bool rewrite(const struct site *site, bool is_armed)
+{
+    uint8_t disarmed[6];
+    memcpy(disarmed, site->original, sizeof disarmed);
+    if (site->is_jump) {
+        disarmed[0] = 0xc3;
+    } else {
+        disarmed[0] = 0xeb;
+        disarmed[1] = site->length - 2;
+    }
+    const uint8_t *before = is_armed ? disarmed : site->original, *after = is_armed ? site->original : disarmed;
+    if (memcmp(site->place, before, site->length) != 0)
+        return false;
+    uintptr_t at = (uintptr_t)site->place % 8;
+    _Atomic uint64_t *word = (_Atomic uint64_t *)(site->place - at);
+    uint64_t old = atomic_load(word), new = old;
+    memcpy((uint8_t *)&new + at, after, site->is_jump ? 1 : 2);
+    return atomic_compare_exchange_strong(word, &old, new);
+}
+
+static int compare_places(const void *one, const void *other)
+{
+    const uint8_t *a = (*(struct site *const *)one)->place, *b = (*(struct site *const *)other)->place;
+    return (a > b) - (a < b);
+}
+
+static uintptr_t page_of(const struct site *site)
+{
+    return (uintptr_t)site->place & ~(uintptr_t)4095;
+}
+
+/* Change sites that lie within some pages of the same segment; these stay executable all the time. */
+static void change_pages(struct site **of_pages, unsigned count, int protection, struct change *change)
+{
+    uintptr_t start = page_of(of_pages[0]), bytes = page_of(of_pages[count - 1]) + 4096 - start;
+    if (mprotect((void *)start, bytes, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) {
+        change->error = errno;
+        return;
+    }
+    for (unsigned number = 0; number < count; number++) {
+        struct site *site = of_pages[number];
+        bool is_done = rewrite(site, change->is_armed);
+        site->state = !is_done ? UNUSABLE : change->is_armed ? ARMED : DISARMED;
+        change->changed += is_done;
+    }
+    mprotect((void *)start, bytes, protection);
+}
+
+static void change_segment(uintptr_t start, uintptr_t end, Module *module, int protection, struct change *change)
+{
+    unsigned count = 0, first = 0;
+    struct site **found = change->sites + change->count; /* room for as many again */
+    for (unsigned number = 0; number < change->count; number++) {
+        struct site *site = change->sites[number];
+        uintptr_t address = atomic_load(&site->address);
+        if (address < start + 8 || address >= end)
+            continue;
+        if (site->state == UNCHECKED)
+            look_at(site, module);
+        if (site->state == (change->is_armed ? DISARMED : ARMED))
+            found[count++] = site;
+    }
+    qsort(found, count, sizeof *found, compare_places);
+    for (unsigned number = 1; number <= count; number++)
+        /* A system call costs more than to have some further pages writable for a moment. */
+        if (number == count || page_of(found[number]) - page_of(found[number - 1]) > 16 * 4096) {
+            change_pages(found + first, number - first, protection, change);
+            first = number;
+        }
+}
+
+/* Libraries stay where they are while they are looked at. */
+static int change_module(struct dl_phdr_info *module, size_t size, void *data)
+{
+    (void)size;
+    for (unsigned number = 0; number < module->dlpi_phnum; number++) {
+        const ElfW(Phdr) *header = &module->dlpi_phdr[number];
+        if (header->p_type != PT_LOAD || !(header->p_flags & PF_X) || !(header->p_flags & PF_R))
+            continue;
+        uintptr_t start = module->dlpi_addr + header->p_vaddr;
+        int protection = PROT_READ | PROT_EXEC | (header->p_flags & PF_W ? PROT_WRITE : 0);
+        change_segment(start, start + header->p_memsz, module, protection, data);
+    }
+    return 0;
+}
+
+/* What looks at the program's code, or has its own copy of it, must not be surprised by changes. */
+static const char *observer(void)
+{
+    static const char *const others[] = {"vgpreload", "librrpreload", "libdynamorio", "pinbin", "libasan"};
+    char line[512];
+    const char *found = NULL;
+    FILE *status = fopen("/proc/self/status", "re");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        if (strncmp(line, "TracerPid:", 10) == 0 && atol(line + 10) != 0)
+            found = "a debugger watches the program";
+    if (status != NULL)
+        fclose(status);
+    static bool is_looked;
+    static const char *tool;
+    FILE *maps = is_looked ? NULL : fopen("/proc/self/maps", "re");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        for (unsigned number = 0; number < sizeof others / sizeof *others; number++)
+            if (strstr(line, others[number]) != NULL)
+                tool = "another tool translates the program's code";
+    if (maps != NULL)
+        fclose(maps);
+    is_looked = true;
+    return tool != NULL ? tool : found;
+}
+
+static bool is_synchronising(void)
+{
+    static int is_registered = -1;
+    if (is_registered < 0)
+        is_registered =
+            syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0;
+    return is_registered;
+}
+
+unsigned change_sites(enum Hook hook, bool is_armed, const bool *rows, const char **obstacle)
+{
+    static struct site *wanted[2 * SITES];
+    struct change change = {.sites = wanted, .is_armed = is_armed};
+    for (unsigned slot = 0; slot < SITES; slot++) {
+        struct site *site = &sites[slot];
+        if (!atomic_load_explicit(&site->is_known, memory_order_acquire) || site->hook != hook || !rows[site->row])
+            continue;
+        bool is_possible = is_armed ? site->state == DISARMED
+                                    : !site->is_shared && (site->state == UNCHECKED || site->state == ARMED);
+        if (is_possible)
+            wanted[change.count++] = site;
+    }
+    if (change.count == 0)
+        return 0;
+    const char *reason = observer();
+    if (reason == NULL && !is_synchronising())
+        reason = "the system cannot make all cores see a change of code (membarrier)";
+    /* What was disarmed before a debugger came is armed again nevertheless. */
+    if (reason == NULL || is_armed)
+        dl_iterate_phdr(change_module, &change);
+    if (change.error != 0)
+        reason = "the system does not let a program change its code";
+    if (change.changed > 0)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+    if (reason != NULL)
+        *obstacle = reason;
+    return change.changed;
+}
+
+#else
+
+void note_site(enum Hook hook, uint32_t row, uintptr_t function, uintptr_t return_address, uintptr_t caller)
+{
+    (void)hook, (void)row, (void)function, (void)return_address, (void)caller;
+}
+
+unsigned change_sites(enum Hook hook, bool is_armed, const bool *rows, const char **obstacle)
+{
+    (void)hook, (void)is_armed, (void)rows;
+    *obstacle = "calls are taken out of the code of x86-64 only";
+    return 0;
+}
+
+#endif
