@@ -1,6 +1,7 @@
-/* A call is 5 or 6 bytes long. Its first two are made a jump over the rest, and the jump by which a function ends
- * its first one a return. They lie in one aligned word of 8 bytes, which is written at once: whoever executes them
- * sees the old ones or the new ones, and the bytes behind them are the same for both. */
+/* One byte of an instruction is changed, so that whoever executes it sees the old one or the new one, wherever it
+ * lies: a direct call E8 becomes A9, which compares a register with the four bytes behind; a call by way of the
+ * global offset table FF 15 becomes 85 15, which compares a register with that table's entry; and a jump by which a
+ * function ends becomes a return, C3. A comparison changes flags alone, which no call preserves. */
 #define _GNU_SOURCE
 #include "callsites.h"
 
@@ -21,6 +22,7 @@
 #include "machinecode.h"
 
 enum { MOST_JUMPS = 8 /* in a function */, JUMP_BYTES = 5 /* the least */ };
+enum { RETURN = 0xc3, COMPARE = 0xa9, COMPARE_WITH_MEMORY = 0x85 };
 enum State { UNCHECKED, ARMED, DISARMED, UNUSABLE };
 
 struct site {
@@ -31,9 +33,10 @@ struct site {
     uint8_t is_jump;
     _Atomic uint8_t is_shared; /* by functions, of which one may be wanted */
     uint8_t state;
-    uint8_t *place;      /* of the instruction */
-    uint8_t original[6]; /* bytes */
     uint8_t length;
+    uint8_t disarmed;    /* first byte, where it is disarmed */
+    uint8_t original[6]; /* bytes */
+    uint8_t *place;      /* of the instruction */
 };
 
 static struct site sites[SITES];
@@ -89,9 +92,8 @@ static void place(struct site *site, uint8_t *instruction, size_t length)
     site->place = instruction;
     site->length = (uint8_t)length;
     memcpy(site->original, instruction, length);
-    /* The two bytes that change must lie in one word. */
-    bool is_in_word = site->is_jump || (uintptr_t)instruction % 8 != 7;
-    site->state = is_in_word ? ARMED : UNUSABLE;
+    site->disarmed = site->is_jump ? RETURN : length == 5 ? COMPARE : COMPARE_WITH_MEMORY;
+    site->state = ARMED;
 }
 
 static void look_at_jumps(struct site *site, uint8_t *function, const void *hook, Module *module)
@@ -124,25 +126,14 @@ static void look_at(struct site *site, Module *module)
         place(site, behind - 6, 6);
 }
 
-/* Write the bytes of a site at once, if they are still there that should be. */
+/* Change a site, if the bytes are still there that should be. */
 static bool rewrite(const struct site *site, bool is_armed)
 {
-    uint8_t disarmed[6];
-    memcpy(disarmed, site->original, sizeof disarmed);
-    if (site->is_jump) {
-        disarmed[0] = 0xc3;
-    } else {
-        disarmed[0] = 0xeb;
-        disarmed[1] = site->length - 2;
-    }
-    const uint8_t *before = is_armed ? disarmed : site->original, *after = is_armed ? site->original : disarmed;
-    if (memcmp(site->place, before, site->length) != 0)
+    uint8_t before = is_armed ? site->disarmed : site->original[0];
+    uint8_t after = is_armed ? site->original[0] : site->disarmed;
+    if (memcmp(site->place + 1, site->original + 1, site->length - 1u) != 0)
         return false;
-    uintptr_t at = (uintptr_t)site->place % 8;
-    _Atomic uint64_t *word = (_Atomic uint64_t *)(site->place - at);
-    uint64_t old = atomic_load(word), new = old;
-    memcpy((uint8_t *)&new + at, after, site->is_jump ? 1 : 2);
-    return atomic_compare_exchange_strong(word, &old, new);
+    return atomic_compare_exchange_strong((_Atomic uint8_t *)site->place, &before, after);
 }
 
 static int compare_places(const void *one, const void *other)
