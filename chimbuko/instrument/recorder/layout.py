@@ -10,17 +10,18 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 4
+VERSION: Final = 5
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
 COMMUNICATORS: Final = 4096
-LEFT_OUT: Final = 1024
+FUNCTIONS: Final = 4096
+"""Number of functions that are told apart; row 0 is for all others."""
 MAPS_BYTES: Final = 1 << 16
 PATH_BYTES: Final = 1024
 BACKTRACE: Final = 64
 DEPTH: Final = 1024
-LEAF_FUNCTIONS: Final = 1024
+OBSTACLE_BYTES: Final = 128
 LARGEST_RING_EVENTS: Final = 1 << 24
 
 NAMED: Final = 1 << 63
@@ -65,6 +66,12 @@ CRASH: Final = np.dtype(
     ]
 )
 
+FUNCTION_ROW: Final = np.dtype(
+    [("key", "<u8"), ("uncounted_ns", "<i8"), ("counted_ns", "<i8"), ("samples", "<u8")]
+)
+"""Function that is recorded or left out: while its calls are not counted, since when, and until when if that is
+over; and how often they were counted for a moment between these."""
+
 PROCESS: Final = np.dtype(
     [
         ("magic", "S8"),
@@ -82,14 +89,16 @@ PROCESS: Final = np.dtype(
         ("thread_count", "<u4"),
         ("name_count", "<u4"),
         ("communicator_count", "<u4"),
-        ("left_out_count", "<u4"),
+        ("reserved", "<u4"),
         ("threads_without_ring", "<u8"),
         ("lost_requests", "<u8"),
         ("stored", "<u8"),
+        ("overhead", "<f8"),
         ("executable", f"S{PATH_BYTES}"),
         ("maps", f"S{MAPS_BYTES}"),
         ("crash", CRASH),
-        ("left_out", "<u8", (LEFT_OUT,)),
+        ("obstacle", f"S{OBSTACLE_BYTES}"),
+        ("functions", FUNCTION_ROW, (FUNCTIONS,)),
         ("communicators", COMMUNICATOR, (COMMUNICATORS,)),
         ("names", f"S{NAME_BYTES}", (NAMES,)),
     ]
@@ -105,13 +114,13 @@ RING: Final = np.dtype(
         "formats": [
             *("S8", "<u4", "<u4", "<u4", "<i4", "<u4"),
             *("<u8", "<u8", "<u8", "<u8", "<u4"),
-            *("<u8", ("<u8", (LEFT_OUT,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,))),
+            *("<u8", ("<u8", (FUNCTIONS,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,))),
         ],
         "offsets": [
             *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 128),
-            *(192, 192 + 8 * LEFT_OUT, 192 + 8 * (LEFT_OUT + DEPTH)),
+            *(192, 192 + 8 * FUNCTIONS, 192 + 8 * (FUNCTIONS + DEPTH)),
         ],
-        "itemsize": 192 + 8 * (LEFT_OUT + 4 * DEPTH) + 32 * LEAF_FUNCTIONS,
+        "itemsize": 192 + 8 * (FUNCTIONS + 4 * DEPTH) + 16 * FUNCTIONS,
     }
 )
 

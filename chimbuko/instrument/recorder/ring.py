@@ -68,6 +68,11 @@ class ProcessFile:
         """Write a field that belongs to the drain."""
         self._head[field][0] = value
 
+    @property
+    def overhead(self) -> float:
+        """Part of the program's time that recording may cost."""
+        return float(self._head["overhead"][0])
+
     def text(self, field: str) -> str:
         """Return a field that is a text."""
         return bytes(self._head[field][0]).partition(b"\0")[0].decode(errors="replace")

@@ -25,6 +25,8 @@ enum { MOST_JUMPS = 8 /* in a function */, JUMP_BYTES = 5 /* the least */ };
 enum { RETURN = 0xc3, COMPARE = 0xa9, COMPARE_WITH_MEMORY = 0x85 };
 enum State { UNCHECKED, ARMED, DISARMED, UNUSABLE };
 
+enum { SITES = 1 << 13, ROWS = 1 << 12 /* of functions */ };
+
 struct site {
     _Atomic uintptr_t address; /* behind the call; of a jump that of its function */
     _Atomic uint32_t is_known; /* what follows is complete */
@@ -84,6 +86,7 @@ struct change {
     unsigned count;
     bool is_armed;
     unsigned changed;
+    bool *rows; /* of which some were changed */
     int error;
 };
 
@@ -160,6 +163,7 @@ static void change_pages(struct site **of_pages, unsigned count, int protection,
         bool is_done = rewrite(site, change->is_armed);
         site->state = !is_done ? UNUSABLE : change->is_armed ? ARMED : DISARMED;
         change->changed += is_done;
+        change->rows[site->row] |= is_done;
     }
     mprotect((void *)start, bytes, protection);
 }
@@ -236,10 +240,10 @@ static bool is_synchronising(void)
     return is_registered;
 }
 
-unsigned change_sites(enum Hook hook, bool is_armed, const bool *rows, const char **obstacle)
+unsigned change_sites(enum Hook hook, bool is_armed, bool *rows, const char **obstacle)
 {
     static struct site *wanted[2 * SITES];
-    struct change change = {.sites = wanted, .is_armed = is_armed};
+    struct change change = {.sites = wanted, .is_armed = is_armed, .rows = rows};
     for (unsigned slot = 0; slot < SITES; slot++) {
         struct site *site = &sites[slot];
         if (!atomic_load_explicit(&site->is_known, memory_order_acquire) || site->hook != hook || !rows[site->row])
@@ -249,6 +253,7 @@ unsigned change_sites(enum Hook hook, bool is_armed, const bool *rows, const cha
         if (is_possible)
             wanted[change.count++] = site;
     }
+    memset(rows, 0, ROWS * sizeof *rows);
     if (change.count == 0)
         return 0;
     const char *reason = observer();
@@ -273,7 +278,7 @@ void note_site(enum Hook hook, uint32_t row, uintptr_t function, uintptr_t retur
     (void)hook, (void)row, (void)function, (void)return_address, (void)caller;
 }
 
-unsigned change_sites(enum Hook hook, bool is_armed, const bool *rows, const char **obstacle)
+unsigned change_sites(enum Hook hook, bool is_armed, bool *rows, const char **obstacle)
 {
     (void)hook, (void)is_armed, (void)rows;
     *obstacle = "calls are taken out of the code of x86-64 only";

@@ -8,16 +8,14 @@
 
 enum Hook { ENTRY_HOOK, EXIT_HOOK };
 
-enum { SITES = 1 << 13 /* a power of two */ };
-
 /* Note that a hook was called for the function of a row, and returns to `return_address`. The hook of an exit was
  * jumped to where that is the address to which the function itself returns, `caller`. */
 __attribute__((visibility("hidden"))) void note_site(enum Hook hook, uint32_t row, uintptr_t function,
                                                      uintptr_t return_address, uintptr_t caller);
 
-/* Disarm, or arm again, all known places that call a hook for functions whose rows are marked. Return how many were
- * changed; *obstacle says in words why none can be, and stays as it is where some can. */
-__attribute__((visibility("hidden"))) unsigned change_sites(enum Hook hook, bool is_armed, const bool *rows,
+/* Disarm, or arm again, all known places that call a hook for functions whose rows are marked; marked stay those of
+ * which some place was changed. Return how many were; *obstacle says in words what is in the way, if anything is. */
+__attribute__((visibility("hidden"))) unsigned change_sites(enum Hook hook, bool is_armed, bool *rows,
                                                             const char **obstacle);
 
 #endif

@@ -1,18 +1,59 @@
 /* Functions of the program: those that the compiler instruments, and regions that the program names. */
+#include "callsites.h"
+#include "hooks.h"
 #include "recorder.h"
 
 #include <string.h>
 #include <sys/resource.h>
 
+static void note_hook(enum Hook hook, Key key, uintptr_t return_address, uintptr_t caller)
+{
+    if (LIKELY(!is_noting))
+        return;
+    const struct function *function = function_of(key);
+    if (function->state == NOTED)
+        note_site(hook, function->row, (uintptr_t)key, return_address, caller);
+}
+
+/* A function that is left out costs one look-up, if no call is skipped, of which all would have to be counted. */
+static inline bool is_passed(const struct function *function, Key key)
+{
+    return function->key == key && function->state == PASSED && self.ring != NULL && self.skipped == 0;
+}
+
+/* The hooks jump here, so that frame and return address are theirs. */
+static __attribute__((noinline)) void enter_function(void *function, void *caller)
+{
+    Key key = (Key)(uintptr_t)function;
+    enter_at(key, (uintptr_t)caller);
+    note_hook(ENTRY_HOOK, key, (uintptr_t)__builtin_return_address(0), (uintptr_t)caller);
+}
+
+static __attribute__((noinline)) void leave_function(void *function, void *caller)
+{
+    Key key = (Key)(uintptr_t)function;
+    leave_at(key, (uintptr_t)caller, false);
+    note_hook(EXIT_HOOK, key, (uintptr_t)__builtin_return_address(0), (uintptr_t)caller);
+}
+
 EXPORTED void __cyg_profile_func_enter(void *function, void *caller)
 {
-    enter_at((Key)(uintptr_t)function, (uintptr_t)caller);
+    Key key = (Key)(uintptr_t)function;
+    const struct function *known = &functions[slot_of(key)];
+    if (LIKELY(is_passed(known, key)))
+        self.ring->left_out[known->row]++;
+    else
+        enter_function(function, caller);
 }
 
 EXPORTED void __cyg_profile_func_exit(void *function, void *caller)
 {
-    (void)caller;
-    leave((Key)(uintptr_t)function, SHORT_NS);
+    Key key = (Key)(uintptr_t)function;
+    const struct function *known = &functions[slot_of(key)];
+    /* A call that is open may be one of it; behind the last there are earlier ones. */
+    if (LIKELY(is_passed(known, key)) && self.ring->stack[(self.depth - 1) % DEPTH] != key)
+        return;
+    leave_function(function, caller);
 }
 
 /* Return a number for chimbuko_enter, chimbuko_leave and chimbuko_count; 0 where nothing is recorded. */
@@ -65,5 +106,5 @@ EXPORTED void chimbuko_leave(unsigned name)
     if (name == 0)
         return;
     count_usage();
-    leave(NAMED | (name - 1), SHORT_NS);
+    leave(NAMED | (name - 1));
 }

@@ -35,7 +35,9 @@ static bool is_tried;
 static pthread_once_t is_prepared = PTHREAD_ONCE_INIT;
 static void prepare(void);
 static pthread_key_t at_thread_end;
-static struct ring *ended[1 << 12]; /* rings of threads that have ended, for new threads */
+struct ring *all_rings[MOST_RINGS];
+_Atomic uint32_t ring_count;
+static struct ring *ended[MOST_RINGS]; /* rings of threads that have ended, for new threads */
 static unsigned ended_count;
 
 #include "functions.h"
@@ -156,6 +158,7 @@ static void begin_process(void)
     atomic_store(&made->name_count, names);
     memcpy(made->magic, PROCESS_MAGIC, sizeof made->magic);
     process = made;
+    begin_looks_of_process();
     note_maps();
     show_file(name);
     watch_crashes();
@@ -195,6 +198,11 @@ static struct ring *make_ring(void)
     made->tid = (uint32_t)syscall(SYS_gettid);
     memcpy(made->magic, RING_MAGIC, sizeof made->magic);
     show_file(name);
+    uint32_t count = atomic_load(&ring_count);
+    if (count < MOST_RINGS) {
+        all_rings[count] = made;
+        atomic_store(&ring_count, count + 1);
+    }
     return made;
 }
 
@@ -265,7 +273,6 @@ void leave_gone(uintptr_t frame, uintptr_t site, int64_t now)
 {
     while (is_innermost_gone(frame, site))
         pop_call(now);
-    self.is_leaf = false;
 }
 
 /* Whether the recorder was left by a longjmp out of a signal's handler: then no function of its frame, or of one
@@ -283,34 +290,19 @@ bool is_left(uintptr_t now)
 }
 
 /* Handle an EXIT that is not that of the innermost call: after longjmp, or of a call that began unrecorded. */
-void leave_unusual(Key key, int64_t now)
+void leave_unusual(const struct function *function, uintptr_t frame, uintptr_t site)
 {
-    uint32_t outer = self.depth;
-    while (outer > 0 && self.ring->stack[outer - 1] != key)
-        outer--;
-    if (outer == 0)
+    for (uint32_t outer = self.depth; outer > 0; outer--) {
+        uintptr_t its = self.ring->frame[outer - 1];
+        if (self.ring->stack[outer - 1] != function->key)
+            continue;
+        bool is_it = !function->was_out || its == ANY_FRAME || (self.ring->site[outer - 1] == site && frame >= its);
+        if (!is_it)
+            continue;
+        int64_t now = now_ns();
+        while (self.depth >= outer)
+            pop_call(now);
         return;
-    while (self.depth >= outer)
-        pop_call(now);
-}
-
-/* Leave a function out from now on, for all threads, if it is called too often and is too short. */
-void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns)
-{
-    Key key = leaf->key;
-    bool is_runaway =
-        now - leaf->since_ns < MANY * LEAST_NS_PER_CALL && leaf->total_ns < (int64_t)MANY * short_ns;
-    *leaf = (struct leaf_calls){.key = key, .since_ns = now};
-    if (!is_runaway || atomic_load(&process->left_out_count) >= LEFT_OUT / 2)
-        return;
-    for (uint32_t slot = left_out_slot(key);; slot = (slot + 1) & (LEFT_OUT - 1)) {
-        Key found = 0;
-        if (atomic_compare_exchange_strong(&process->left_out[slot], &found, key)) {
-            atomic_fetch_add(&process->left_out_count, 1);
-            return;
-        }
-        if (found == key)
-            return;
     }
 }
 
@@ -372,23 +364,31 @@ static void end_process(void)
 
 static void before_fork(void)
 {
+    hold_looks();
     pthread_mutex_lock(&lock);
     forked_by = getpid();
 }
 
-static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+    release_looks();
+}
 
 /* Begin anew in a forked child: it has its parent's rings mapped, and must never write there. */
 static void after_fork_in_child(void)
 {
     pthread_mutex_unlock(&lock);
+    release_looks();
     forked_from = process == NULL ? forked_from : process;
     process = NULL;
     counts = NULL;
     is_tried = false;
     is_forked = true;
     ended_count = 0;
+    ring_count = 0;
     memset(&self, 0, sizeof self);
+    forget_looks();
     forget_mpi();
 }
 
@@ -410,6 +410,7 @@ static void prepare(void)
     strcpy(folder, given);
     is_usage_wanted = getenv(USAGE_VARIABLE) != NULL;
     is_only_counting = getenv(COUNT_VARIABLE) != NULL;
+    prepare_looks();
     pthread_key_create(&at_thread_end, end_thread);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

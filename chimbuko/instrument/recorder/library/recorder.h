@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "layout.h"
+#include "looks.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -27,7 +28,6 @@ struct thread {
     uint64_t seen;           /* events written when that began its present event */
     uint32_t before, after;  /* depth before that event, and after it */
     uintptr_t stack_low, stack_high; /* the thread's own stack, beside which there may be others */
-    bool is_leaf;     /* the innermost open call has not called a recorded function yet */
     bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
     bool is_in_mpi; /* in an MPI call: calls of MPI to itself are not recorded */
@@ -49,10 +49,9 @@ extern struct counts *counts __attribute__((visibility("hidden")));
 
 /* Give this thread a ring; false where it has none, and is not recorded. */
 __attribute__((visibility("hidden"))) bool begin_thread(void);
-__attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
+__attribute__((visibility("hidden"))) void leave_unusual(const struct function *function, uintptr_t frame, uintptr_t site);
 __attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, uintptr_t site, int64_t now);
 __attribute__((visibility("hidden"))) bool is_left(uintptr_t now);
-__attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
 __attribute__((visibility("hidden"))) void watch_crashes(void);
@@ -61,13 +60,6 @@ __attribute__((visibility("hidden"))) void watch_crashes_of_thread(void);
 __attribute__((visibility("hidden"))) void forget_crashes_of_thread(void);
 __attribute__((visibility("hidden"))) void note_world(int rank, int size);
 __attribute__((visibility("hidden"))) void forget_mpi(void);
-
-/* A function is left out if it is called so often, and is so short, that recording it tells nothing and costs much:
- * MANY calls at least every LEAST_NS_PER_CALL, which last less than SHORT_NS on average (polls: SHORT_POLL_NS). */
-#define MANY 10000
-#define LEAST_NS_PER_CALL INT64_C(10000)
-#define SHORT_NS INT64_C(1000)
-#define SHORT_POLL_NS LEAST_NS_PER_CALL
 
 static inline int64_t now_ns(void)
 {
@@ -163,25 +155,6 @@ static inline void pop_call(int64_t now)
     atomic_store_explicit(&self.ring->depth, --self.depth, memory_order_relaxed);
 }
 
-static inline uint32_t left_out_slot(Key key)
-{
-    return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 54) & (LEFT_OUT - 1);
-}
-
-/* Row of a function that is left out; -1 for any other. */
-static inline int left_out_row(Key key)
-{
-    if (LIKELY(atomic_load_explicit(&process->left_out_count, memory_order_relaxed) == 0))
-        return -1;
-    for (uint32_t slot = left_out_slot(key);; slot = (slot + 1) & (LEFT_OUT - 1)) {
-        Key found = atomic_load_explicit(&process->left_out[slot], memory_order_relaxed);
-        if (found == key)
-            return (int)slot;
-        if (found == 0)
-            return -1;
-    }
-}
-
 /* Whether the innermost open call was left. Functions that are part of another one have its frame and its site; two
  * that were called one after the other may have the same frame. */
 static inline bool is_innermost_gone(uintptr_t frame, uintptr_t site)
@@ -199,48 +172,76 @@ static inline void skip(Key key, uintptr_t frame)
     self.skipped_frame = frame;
 }
 
+/* Room that functions of the program leave to what can be counted less well: half of the ring. */
+static inline uint32_t reserve_of(Key key) { return key & NAMED ? 0 : RING_EVENTS / 2; }
+
+static inline bool has_credit(struct function *function)
+{
+    return LIKELY(atomic_fetch_sub_explicit(&function->credit, 1, memory_order_relaxed) > 0) ||
+           renew_credit(function);
+}
+
+static inline void count_left_out(struct function *function)
+{
+    atomic_store_explicit(&function->was_out, 1, memory_order_relaxed);
+    self.ring->left_out[function->row]++;
+}
+
 /* `site` is where a function is called; 0 for what is no function of the program. */
 static inline void enter_at(Key key, uintptr_t site)
 {
     if (!acquire())
         return;
-    int row;
+    struct function *function = NULL;
     if (UNLIKELY(self.skipped > 0 && is_gone(self.skipped_frame, FRAME)))
         self.skipped = 0;
     if (UNLIKELY(is_innermost_gone(FRAME, site)))
         leave_gone(FRAME, site, now_ns());
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped++;
-    } else if (UNLIKELY((row = left_out_row(key)) >= 0)) {
-        self.ring->left_out[row]++;
+    } else if ((function = function_of(key))->state != RECORDED || !has_credit(function)) {
+        count_left_out(function);
     } else if (UNLIKELY(self.depth == DEPTH)) {
         skip(key, FRAME);
         atomic_fetch_add_explicit(&self.ring->too_deep, 1, memory_order_relaxed);
-    } else if (UNLIKELY(!has_room(self.depth + 2))) {
+    } else if (UNLIKELY(!has_room(self.depth + 2 + reserve_of(key)))) {
         /* Room is kept for the EXIT of each open call. */
-        skip(key, FRAME);
-        atomic_fetch_add_explicit(&self.ring->dropped_calls, 1, memory_order_relaxed);
+        if (!(key & NAMED)) {
+            count_left_out(function);
+        } else {
+            skip(key, FRAME);
+            atomic_fetch_add_explicit(&self.ring->dropped_calls, 1, memory_order_relaxed);
+        }
     } else {
         push_call(key, FRAME, site, now_ns());
-        self.is_leaf = true;
     }
     release();
 }
 
 static inline void enter(Key key) { enter_at(key, 0); }
 
-static inline void count_leaf_call(Key key, int64_t now, int64_t short_ns)
+/* Whether an EXIT is that of the innermost open call, whose function it is. Where calls of a function are left out,
+ * a call that it made of itself may end: that was called elsewhere, and its frame lies below. */
+static inline bool is_of_innermost(struct function *function, uintptr_t frame, uintptr_t site)
 {
-    struct leaf_calls *leaf = &self.ring->leaf_calls[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
-    if (leaf->key != key)
-        *leaf = (struct leaf_calls){.key = key, .since_ns = now};
-    leaf->total_ns += now - self.ring->entry_ns[self.depth];
-    if (UNLIKELY(++leaf->calls == MANY))
-        leave_out_if_tiny(leaf, now, short_ns);
+    uintptr_t its = self.ring->frame[self.depth - 1];
+    bool is_clear = its == ANY_FRAME || (self.ring->site[self.depth - 1] == site && frame >= its);
+    if (LIKELY(is_clear))
+        return true;
+    if (!function->was_out)
+        function->is_irregular = true;
+    return function->is_irregular;
 }
 
-/* `short_ns` is the duration below which a call of this function is short. */
-static inline void leave(Key key, int64_t short_ns)
+static inline void note_runtime(const struct function *function, int64_t runtime_ns)
+{
+    struct runtimes *runtimes = &self.ring->runtimes[function->row];
+    double runtime_us = 1e-3 * (double)runtime_ns;
+    runtimes->squares_us2 += runtime_us * runtime_us;
+    runtimes->calls++;
+}
+
+static inline void leave_at(Key key, uintptr_t site, bool is_poll)
 {
     if (!acquire())
         return;
@@ -250,17 +251,26 @@ static inline void leave(Key key, int64_t short_ns)
         self.skipped = 0;
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped--;
-    } else if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key)) {
+        release();
+        return;
+    }
+    struct function *function = function_of(key);
+    if (UNLIKELY(is_poll))
+        function->is_poll = true;
+    if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key && is_of_innermost(function, FRAME, site))) {
         int64_t now = now_ns();
         pop_call(now);
-        if (self.is_leaf)
-            count_leaf_call(key, now, short_ns);
-        self.is_leaf = false;
-    } else if (left_out_row(key) < 0) {
-        leave_unusual(key, now_ns());
+        note_runtime(function, now - self.ring->entry_ns[self.depth]);
+    } else {
+        leave_unusual(function, FRAME, site);
     }
     release();
 }
+
+static inline void leave(Key key) { leave_at(key, 0, false); }
+
+/* Leave a call that asks whether something has come: however long it takes, that tells nothing. */
+static inline void leave_poll(Key key) { leave_at(key, 0, true); }
 
 /* Record a message, an operation or a counter. `thing` has all but the time and the kind. */
 static inline void record(enum Kind kind, struct event thing)
