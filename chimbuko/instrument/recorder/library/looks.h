@@ -19,6 +19,8 @@ struct function {
     _Atomic uint32_t state;
     uint32_t row;
     _Atomic int32_t credit; /* calls that may be recorded */
+    _Atomic uint32_t taken; /* calls of further credit since the pool was filled for the time `pool_number` */
+    _Atomic uint32_t pool_number;
     _Atomic uint8_t was_out;
     _Atomic uint8_t is_irregular; /* its exits do not tell by the stack which call they end */
     _Atomic uint8_t is_poll;
@@ -37,6 +39,9 @@ __attribute__((visibility("hidden"))) bool renew_credit(struct function *functio
 
 /* Leave a function out until the next look. */
 __attribute__((visibility("hidden"))) void pass(struct function *function);
+
+/* A thread more has a budget. */
+__attribute__((visibility("hidden"))) void add_thread_to_pool(void);
 
 __attribute__((visibility("hidden"))) void prepare_looks(void);
 __attribute__((visibility("hidden"))) void begin_looks_of_process(void);

@@ -203,6 +203,7 @@ static struct ring *make_ring(void)
         all_rings[count] = made;
         atomic_store(&ring_count, count + 1);
     }
+    add_thread_to_pool();
     return made;
 }
 
