@@ -25,7 +25,7 @@ enum { MOST_JUMPS = 8 /* in a function */, JUMP_BYTES = 5 /* the least */ };
 enum { RETURN = 0xc3, COMPARE = 0xa9, COMPARE_WITH_MEMORY = 0x85 };
 enum State { UNCHECKED, ARMED, DISARMED, UNUSABLE };
 
-enum { SITES = 1 << 13, ROWS = 1 << 12 /* of functions */ };
+enum { SITES = 1 << 13 /* a power of two */ };
 
 struct site {
     _Atomic uintptr_t address; /* behind the call; of a jump that of its function */
@@ -253,7 +253,7 @@ unsigned change_sites(enum Hook hook, bool is_armed, bool *rows, const char **ob
         if (is_possible)
             wanted[change.count++] = site;
     }
-    memset(rows, 0, ROWS * sizeof *rows);
+    memset(rows, 0, FUNCTIONS * sizeof *rows);
     if (change.count == 0)
         return 0;
     const char *reason = observer();

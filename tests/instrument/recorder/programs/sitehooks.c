@@ -38,30 +38,31 @@ HOOK void __cyg_profile_func_exit(void *function, void *caller)
 
 HOOK unsigned long called(int hook) { return calls[hook]; }
 
-/* Change all places, or those of random functions; the number of places that were changed. */
-HOOK unsigned change_all(int is_armed)
+static const char *obstacle;
+
+/* Change the places of all functions, or of about half of them; the number of places that were changed. */
+static unsigned change(int hook, bool is_armed, unsigned *seed)
 {
-    static bool rows[ROWS];
-    const char *obstacle = NULL;
+    static bool rows[FUNCTIONS];
     for (unsigned row = 0; row < ROWS; row++)
-        rows[row] = true;
-    unsigned changed = is_armed ? change_sites(EXIT_HOOK, true, rows, &obstacle) : 0;
-    changed += change_sites(ENTRY_HOOK, is_armed, rows, &obstacle);
-    changed += is_armed ? 0 : change_sites(EXIT_HOOK, false, rows, &obstacle);
+        rows[row] = seed == NULL || rand_r(seed) & 1;
+    return change_sites(hook, is_armed, rows, &obstacle);
+}
+
+HOOK void change_all(int is_armed)
+{
+    change(is_armed, is_armed, NULL);
+    change(!is_armed, is_armed, NULL);
     if (obstacle != NULL)
         fprintf(stderr, "obstacle: %s\n", obstacle);
-    return changed;
 }
 
 HOOK unsigned churn(unsigned rounds, unsigned seed)
 {
-    static bool rows[ROWS];
-    const char *obstacle = NULL;
     unsigned changed = 0;
     while (rounds-- > 0) {
-        for (unsigned row = 0; row < ROWS; row++)
-            rows[row] = rand_r(&seed) & 1;
-        changed += change_sites(rand_r(&seed) & 1, rand_r(&seed) & 1, rows, &obstacle);
+        int hook = rand_r(&seed) & 1, is_armed = rand_r(&seed) & 1;
+        changed += change(hook, is_armed, &seed);
     }
     return changed;
 }

@@ -10,7 +10,7 @@
 #define FUNCTION __attribute__((noinline))
 
 extern unsigned churn(unsigned, unsigned);
-extern unsigned change_all(int);
+extern void change_all(int);
 extern unsigned long called(int);
 
 static _Atomic int is_over;
