@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.core.units import number_of
 from chimbuko.instrument.recorder.layout import FUNCTIONS, NAMED
 from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 
@@ -50,7 +51,7 @@ def _uncounted(
         text = f"of {names[row]} from {(since - start_ns) / 1e9:.2f} s"
         text += f" to {(until - start_ns) / 1e9:.2f} s" if until else " on"
         samples = int(table["samples"][row])
-        texts.append(text + (f", but for {samples} samples" if samples else ""))
+        texts.append(text + (f", but for {number_of(samples, 'samples')}" if samples else ""))
     if not disarmed:
         return ""
     more = f", and {len(disarmed) - len(texts)} other functions" if len(texts) < len(disarmed) else ""

@@ -14,6 +14,7 @@ enum {
 #define SAMPLED_SHARE 0.125
 /* What is kept stays in favour of what is as good: else two would take turns. Of squares, so 1.5 of runtimes. */
 #define FAVOUR 2.25
+#define CHANGE 16.0 /* of squares, so 4 times the runtimes */
 
 double calls_of(const struct budget *budget, uint32_t threads)
 {
@@ -22,18 +23,24 @@ double calls_of(const struct budget *budget, uint32_t threads)
 
 static double planned_calls(const struct estimate *function) { return function->calls_per_s * 1e-9 * LOOK_NS; }
 
+/* Whether runtimes are such that a function has become another one: then its calls are, too. */
+static bool has_changed(const struct estimate *function, const struct observation *seen)
+{
+    return seen->squares_us2 > CHANGE * function->square_us2 * (double)seen->recorded;
+}
+
 static void learn(struct estimate *function, const struct observation *seen)
 {
+    bool is_new = function->decision == UNKNOWN_YET || (seen->recorded > 0 && has_changed(function, seen));
     if (seen->counted_ns > 0) {
-        double since_ns = (double)seen->since_ns;
-        double share = function->decision == UNKNOWN_YET ? 1 : since_ns / (since_ns + SMOOTHING_NS);
+        double since_ns = (double)seen->since_ns, share = is_new ? 1 : since_ns / (since_ns + SMOOTHING_NS);
         function->calls_per_s += share * (1e9 * (double)seen->calls / (double)seen->counted_ns - function->calls_per_s);
     }
     if (seen->recorded == 0)
         return;
-    /* As many as in a sample replace what was known: a function may have become another one. */
+    /* As many as in a sample replace what was known. */
     double now = (double)seen->recorded, room = now < MOST_WEIGHT ? MOST_WEIGHT - now : 0;
-    double before = now >= SAMPLE_CALLS / 2 ? 0 : function->weight < room ? function->weight : room;
+    double before = is_new || now >= SAMPLE_CALLS / 2 ? 0 : function->weight < room ? function->weight : room;
     function->weight = before + now;
     function->square_us2 = (before * function->square_us2 + seen->squares_us2) / function->weight;
 }

@@ -30,7 +30,7 @@ enum {
     FIRST_CREDIT = 16,
     BURST_LOOKS = 4,  /* whose calls may come at once, where none were looked at before: 20,000 at 2 % */
     QUIET_LOOKS = 10, /* until the thread sleeps */
-    MOST_NOTINGS = 8  /* of a function's call sites */
+    MOST_NOTINGS = 8  /* of a function's call sites, without any that could be disarmed */
 };
 
 struct function functions[FUNCTION_SLOTS];
@@ -350,6 +350,7 @@ static void disarm(uint32_t count)
         said->counted_ns = 0;
         rows[row].sampled_ns = now;
         rows[row].place = ENTRIES_DISARMED;
+        rows[row].notings = 0;
     }
 }
 
