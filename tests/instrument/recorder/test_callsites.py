@@ -30,17 +30,22 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
+def built(hooks: Path, folder: Path, compiler: str, source: str, *flags: str) -> Path:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}: apt-get install {compiler}")
+    program = folder / "program"
+    words = [compiler, *flags, "-finstrument-functions", str(PROGRAMS / source), str(hooks)]
+    subprocess.run([*words, f"-Wl,-rpath,{hooks.parent}", "-lpthread", "-o", str(program)], check=True)
+    return program
+
+
 @pytest.mark.parametrize("rounds", first(1, [300, 10_000]))
 @pytest.mark.parametrize("flags", FLAGS)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_threads_compute_what_is_right_while_their_call_sites_are_changed(
     hooks: Path, tmp_path: Path, compiler: str, flags: str, rounds: int
 ) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"no {compiler}: apt-get install {compiler}")
-    program = tmp_path / "sites"
-    words = [compiler, *flags.split(), "-finstrument-functions", str(PROGRAMS / "sites.c"), str(hooks)]
-    subprocess.run([*words, f"-Wl,-rpath,{hooks.parent}", "-lpthread", "-o", str(program)], check=True)
+    program = built(hooks, tmp_path, compiler, "sites.c", *flags.split())
     done = subprocess.run([program, str(rounds), "7"], capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == "", (done.stdout, done.stderr)
     changed, wrong, *armed, entries, exits, _ = (int(number) for number in re.findall(r"\d+", done.stdout))
@@ -50,12 +55,20 @@ def test_threads_compute_what_is_right_while_their_call_sites_are_changed(
     assert (entries, exits) == (0, 0)
 
 
+@pytest.mark.parametrize("flags", ["-Os", "-O2", "-O2 -fno-pie -no-pie"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_call_that_several_functions_share_stays(
+    hooks: Path, tmp_path: Path, compiler: str, flags: str
+) -> None:
+    program = built(hooks, tmp_path, compiler, "merged.c", *flags.split())
+    done = subprocess.run([program], capture_output=True, text=True, check=True)
+    assert done.stdout == "500 500\n"
+
+
 def test_under_a_debugger_nothing_is_changed(hooks: Path, tmp_path: Path) -> None:
     if shutil.which("gdb") is None:
         pytest.skip("no gdb: apt-get install gdb")
-    program = tmp_path / "sites"
-    words = ["gcc", "-O2", "-finstrument-functions", str(PROGRAMS / "sites.c"), str(hooks)]
-    subprocess.run([*words, f"-Wl,-rpath,{hooks.parent}", "-lpthread", "-o", str(program)], check=True)
+    program = built(hooks, tmp_path, "gcc", "sites.c", "-O2")
     debugger = ["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "run", "--args"]
     done = subprocess.run([*debugger, str(program), "20", "7"], capture_output=True, text=True)
     if "0 changed, 0 wrong" not in done.stdout and "ptrace" in done.stdout + done.stderr:

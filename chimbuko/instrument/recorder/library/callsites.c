@@ -21,7 +21,7 @@
 #include "hooks.h"
 #include "machinecode.h"
 
-enum { MOST_JUMPS = 8 /* in a function */, JUMP_BYTES = 5 /* the least */ };
+enum { MOST_JUMPS = 1 << 10, MOST_IN_FUNCTION = 8 };
 enum { RETURN = 0xc3, COMPARE = 0xa9, COMPARE_WITH_MEMORY = 0x85 };
 enum State { UNCHECKED, ARMED, DISARMED, UNUSABLE };
 
@@ -31,6 +31,7 @@ struct site {
     _Atomic uintptr_t address; /* behind the call; of a jump that of its function */
     _Atomic uint32_t is_known; /* what follows is complete */
     uint32_t row;
+    uintptr_t function;
     uint8_t hook;
     uint8_t is_jump;
     _Atomic uint8_t is_shared; /* by functions, of which one may be wanted */
@@ -42,6 +43,8 @@ struct site {
 };
 
 static struct site sites[SITES];
+static struct site *jumps[MOST_JUMPS];
+static unsigned jump_count;
 static _Atomic uint32_t site_count;
 
 /* The site of an address; *is_new says that the caller has to describe it. NULL where there is no room. */
@@ -63,8 +66,9 @@ static struct site *site_at(uintptr_t address, bool *is_new)
     }
 }
 
-static void describe(struct site *site, enum Hook hook, uint32_t row, bool is_jump)
+static void describe(struct site *site, enum Hook hook, uint32_t row, uintptr_t function, bool is_jump)
 {
+    site->function = function;
     site->row = row;
     site->hook = (uint8_t)hook;
     site->is_jump = is_jump;
@@ -76,7 +80,7 @@ void note_site(enum Hook hook, uint32_t row, uintptr_t function, uintptr_t retur
     bool is_jump = hook == EXIT_HOOK && return_address == caller, is_new;
     struct site *site = site_at(is_jump ? function : return_address, &is_new);
     if (site != NULL && is_new)
-        describe(site, hook, row, is_jump);
+        describe(site, hook, row, function, is_jump);
     else if (site != NULL && atomic_load_explicit(&site->is_known, memory_order_acquire) && site->row != row)
         atomic_store_explicit(&site->is_shared, 1, memory_order_relaxed);
 }
@@ -90,8 +94,22 @@ struct change {
     int error;
 };
 
+static size_t length_of_jump(const uint8_t *code)
+{
+    for (unsigned number = 0; number < jump_count; number++)
+        if (jumps[number]->place == code && jumps[number]->state == DISARMED)
+            return jumps[number]->length;
+    return 0;
+}
+
 static void place(struct site *site, uint8_t *instruction, size_t length)
 {
+    if (site->is_jump) {
+        if (jump_count == MOST_JUMPS)
+            return;
+        jumps[jump_count++] = site;
+        jump_that_was = length_of_jump;
+    }
     site->place = instruction;
     site->length = (uint8_t)length;
     memcpy(site->original, instruction, length);
@@ -101,17 +119,17 @@ static void place(struct site *site, uint8_t *instruction, size_t length)
 
 static void look_at_jumps(struct site *site, uint8_t *function, const void *hook, Module *module)
 {
-    uint8_t *jumps[MOST_JUMPS];
-    unsigned count = find_jumps(module, function, hook, jumps, MOST_JUMPS);
+    uint8_t *found[MOST_IN_FUNCTION];
+    unsigned count = find_jumps(module, function, hook, found, MOST_IN_FUNCTION);
     for (unsigned number = 0; number < count; number++) {
         bool is_new = true;
         /* No call returns into the middle of an instruction. */
-        struct site *further = number == 0 ? site : site_at((uintptr_t)jumps[number] + 1, &is_new);
-        if (further == NULL || !is_new)
+        struct site *further = number == 0 ? site : site_at((uintptr_t)found[number] + 1, &is_new);
+        if (further == NULL || !is_new || !is_for_function(module, found[number], site->function))
             continue;
-        place(further, jumps[number], JUMP_BYTES);
         if (further != site)
-            describe(further, EXIT_HOOK, site->row, true);
+            describe(further, EXIT_HOOK, site->row, site->function, true);
+        place(further, found[number], *found[number] == 0xe9 ? 5 : 6);
     }
 }
 
@@ -123,9 +141,9 @@ static void look_at(struct site *site, Module *module)
     site->state = UNUSABLE;
     if (site->is_jump)
         look_at_jumps(site, behind, hook, module);
-    else if (call_length(module, behind - 5, hook) == 5)
+    else if (call_length(module, behind - 5, hook) == 5 && is_for_function(module, behind - 5, site->function))
         place(site, behind - 5, 5);
-    else if (call_length(module, behind - 6, hook) == 6)
+    else if (call_length(module, behind - 6, hook) == 6 && is_for_function(module, behind - 6, site->function))
         place(site, behind - 6, 6);
 }
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+size_t (*jump_that_was)(const uint8_t *code);
+
 #ifdef __x86_64__
 
 enum { NO_IMMEDIATE = 0, WITH_MODRM = 16, UNKNOWN = 32, OPERAND = 4 /* 2 bytes after a prefix 66 */ };
@@ -189,46 +191,161 @@ struct description {
     uint32_t bytes;
 };
 
-/* Bytes of the function that begins at an address; 0 where that is not known. */
-static size_t function_bytes(Module *module, const uint8_t *function)
+/* A function, or a part of one that lies apart. */
+struct extent {
+    const uint8_t *start, *end; /* NULL where it is not known */
+};
+
+/* The function in which an address lies. */
+static struct extent extent_of(Module *module, const uint8_t *code)
 {
+    static const struct extent none;
     const struct unwinding *table = NULL;
     for (unsigned number = 0; number < module->dlpi_phnum; number++)
         if (module->dlpi_phdr[number].p_type == PT_GNU_EH_FRAME)
             table = (const void *)(module->dlpi_addr + module->dlpi_phdr[number].p_vaddr);
     if (table == NULL || memcmp(table, "\x01\x1b\x03\x3b", 4) != 0)
-        return 0;
-    uint32_t low = 0, high = table->count;
-    intptr_t wanted = (intptr_t)function - (intptr_t)table;
+        return none;
+    uint32_t low = 0, high = table->count; /* low: of those that begin behind it */
+    intptr_t wanted = (intptr_t)code - (intptr_t)table;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (table->rows[middle].function < wanted)
+        if (table->rows[middle].function <= wanted)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == table->count || table->rows[low].function != wanted)
-        return 0;
-    const struct description *found = (const void *)((const char *)table + table->rows[low].description);
+    if (low == 0)
+        return none;
+    const struct description *found = (const void *)((const char *)table + table->rows[low - 1].description);
     if (!is_within(module, (uintptr_t)found, sizeof *found, PF_R))
-        return 0;
+        return none;
     /* Where its encoding is another one, this is not so. */
-    bool is_ours = (intptr_t)&found->function + found->function == (intptr_t)function;
-    return is_ours && is_within(module, (uintptr_t)function, found->bytes, PF_X | PF_R) ? found->bytes : 0;
+    const uint8_t *start = (const uint8_t *)table + table->rows[low - 1].function;
+    bool is_ours = (intptr_t)&found->function + found->function == (intptr_t)start && code < start + found->bytes;
+    if (!is_ours || !is_within(module, (uintptr_t)start, found->bytes, PF_X | PF_R))
+        return none;
+    return (struct extent){start, start + found->bytes};
+}
+
+/* Length of an instruction of the program as it was compiled. */
+static size_t length_at(const uint8_t *at, const uint8_t *end)
+{
+    size_t length = *at == 0xc3 && jump_that_was != NULL ? jump_that_was(at) : 0;
+    return length != 0 ? length : instruction_length(at, (size_t)(end - at));
 }
 
 unsigned find_jumps(Module *module, const uint8_t *function, const void *hook, uint8_t **jumps, unsigned most)
 {
-    size_t bytes = function_bytes(module, function), length;
+    struct extent extent = extent_of(module, function);
     unsigned found = 0;
-    for (size_t at = 0; at < bytes && found < most; at += length) {
-        length = instruction_length(function + at, bytes - at);
+    if (extent.start != function)
+        return 0;
+    size_t length;
+    for (const uint8_t *at = extent.start; at < extent.end && found < most; at += length) {
+        length = length_at(at, extent.end);
         if (length == 0)
             return found;
-        if (is_jump(module, function + at, length, hook))
-            jumps[found++] = (uint8_t *)(uintptr_t)(function + at);
+        if (is_jump(module, at, length, hook))
+            jumps[found++] = (uint8_t *)(uintptr_t)at;
     }
     return found;
+}
+
+enum { FIRST_ARGUMENT = 7 /* RDI */, NO_REGISTER = 16 };
+
+/* What an instruction writes into a register. */
+struct write {
+    unsigned target, source; /* registers; where the source is none, it is the value */
+    uintptr_t value;
+    const uint8_t *end;
+};
+
+/* Return false for an instruction that writes no address into a register, and copies none there. */
+static bool read_write(const uint8_t *code, size_t length, struct write *write)
+{
+    const uint8_t *end = code + length;
+    uint8_t prefix = (*code & 0xf0) == 0x40 ? *code++ : 0, modrm = length > 2 ? code[1] : 0;
+    unsigned reg = (modrm >> 3 & 7) | (prefix & 4) << 1, base = (modrm & 7) | (unsigned)(prefix & 1) << 3;
+    *write = (struct write){.target = reg, .source = NO_REGISTER, .end = end};
+    if (*code == 0x8d && (modrm & 0xc7) == 5) { /* lea of an address from here */
+        write->value = target_of(end - 4);
+        return true;
+    }
+    if ((*code == 0x89 || *code == 0x8b) && modrm >> 6 == 3 && prefix & 8) { /* mov from register to register */
+        write->target = *code == 0x89 ? base : reg;
+        write->source = *code == 0x89 ? reg : base;
+        return true;
+    }
+    if ((*code & 0xf8) == 0xb8 && end - code == 5) { /* mov of a constant; a function's address has no sign */
+        uint32_t value;
+        memcpy(&value, code + 1, sizeof value);
+        write->target = (*code & 7) | (unsigned)(prefix & 1) << 3;
+        write->value = value;
+        return true;
+    }
+    return false;
+}
+
+/* Where a direct jump goes; NULL for what is none. */
+static const uint8_t *jump_target(const uint8_t *code, size_t length)
+{
+    bool is_near = length == 2 && (code[0] == 0xeb || (code[0] & 0xf0) == 0x70);
+    bool is_far = (length == 5 && code[0] == 0xe9) || (length == 6 && code[0] == 0x0f && (code[1] & 0xf0) == 0x80);
+    if (is_near)
+        return code + 2 + (int8_t)code[1];
+    return is_far ? (const uint8_t *)target_of(code + length - 4) : NULL;
+}
+
+/* Whether a direct jump goes to one of some instructions. */
+static bool is_jumped_into(struct extent extent, const uint8_t *first, const uint8_t *last)
+{
+    size_t length;
+    for (const uint8_t *at = extent.start; at < extent.end; at += length) {
+        length = length_at(at, extent.end);
+        const uint8_t *target = jump_target(at, length);
+        if (target >= first && target <= last)
+            return true;
+    }
+    return false;
+}
+
+/* Find what is written last into a register before an instruction, in the order of the code. *is_only says whether no
+ * other address is written there in all of the function. Return false where nothing is, or not all is understood. */
+static bool last_write(struct extent extent, const uint8_t *before, unsigned target, struct write *last, bool *is_only)
+{
+    bool is_found = false, is_reached = false;
+    size_t length;
+    struct write write;
+    *is_only = true;
+    for (const uint8_t *at = extent.start; at < extent.end; at += length) {
+        is_reached |= at == before;
+        length = length_at(at, extent.end);
+        if (length == 0)
+            return false;
+        if (!read_write(at, length, &write) || write.target != target)
+            continue;
+        *is_only &= write.source != NO_REGISTER || !is_found || write.value == last->value;
+        if (at < before || !is_found)
+            *last = write;
+        is_found = true;
+    }
+    return is_found && is_reached && last->end <= before;
+}
+
+bool is_for_function(Module *module, const uint8_t *code, uintptr_t function)
+{
+    struct extent extent = extent_of(module, code);
+    struct write argument, origin;
+    bool is_only;
+    if (!last_write(extent, code, FIRST_ARGUMENT, &argument, &is_only) || is_jumped_into(extent, argument.end, code))
+        return false;
+    if (argument.source == NO_REGISTER)
+        return argument.value == function;
+    /* The address waits in another register, in which that of another function may be at another time. */
+    if (!last_write(extent, argument.end, argument.source, &origin, &is_only) || origin.source != NO_REGISTER)
+        return false;
+    return origin.value == function && (is_only || !is_jumped_into(extent, origin.end, argument.end));
 }
 
 #else

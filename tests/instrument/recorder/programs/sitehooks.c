@@ -9,7 +9,7 @@
 
 enum { ROWS = 64 };
 static _Atomic(void *) functions[ROWS];
-static _Atomic unsigned long calls[2];
+static _Atomic unsigned long calls[2], calls_of[2][ROWS];
 
 static uint32_t row_of(void *function)
 {
@@ -25,6 +25,7 @@ static uint32_t row_of(void *function)
 HOOK void __cyg_profile_func_enter(void *function, void *caller)
 {
     calls[0]++;
+    calls_of[0][row_of(function)]++;
     uintptr_t back = (uintptr_t)__builtin_return_address(0);
     note_site(ENTRY_HOOK, row_of(function), (uintptr_t)function, back, (uintptr_t)caller);
 }
@@ -32,6 +33,7 @@ HOOK void __cyg_profile_func_enter(void *function, void *caller)
 HOOK void __cyg_profile_func_exit(void *function, void *caller)
 {
     calls[1]++;
+    calls_of[1][row_of(function)]++;
     uintptr_t back = (uintptr_t)__builtin_return_address(0);
     note_site(EXIT_HOOK, row_of(function), (uintptr_t)function, back, (uintptr_t)caller);
 }
@@ -47,6 +49,17 @@ static unsigned change(int hook, bool is_armed, unsigned *seed)
     for (unsigned row = 0; row < ROWS; row++)
         rows[row] = seed == NULL || rand_r(seed) & 1;
     return change_sites(hook, is_armed, rows, &obstacle);
+}
+
+HOOK unsigned long called_of(int hook, void *function) { return calls_of[hook][row_of(function)]; }
+
+HOOK void disarm_function(void *function)
+{
+    for (int hook = 0; hook < 2; hook++) {
+        static bool rows[FUNCTIONS];
+        rows[row_of(function)] = true;
+        change_sites(hook, false, rows, &obstacle);
+    }
 }
 
 HOOK void change_all(int is_armed)
