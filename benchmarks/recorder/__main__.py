@@ -2,6 +2,7 @@
 halo's run time, alone and with the whole analysis on the same cores.
 
     python -m benchmarks.recorder [--only events|halo] [--rounds N] [--json]
+    python -m benchmarks.recorder --apps NAME 'COMMAND' 'COMMAND COMPILED WITH HOOKS' [--apps ...] [--rounds N]
 
 Needs an mpicc: that of the mpich wheel, or another one on the PATH. TAU is measured where a tau_exec for
 this MPI is on the PATH. Kinds take turns, so that other work on the machine falls on all alike. On a quiet
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.measuring import cost_of, processes
+from benchmarks.recorder.apps import apps, apps_table
 from chimbuko.capture.follow.space import MEMORY
 
 HERE = Path(__file__).resolve().parent
@@ -44,9 +46,20 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", choices=("events", "halo"))
+    parser.add_argument(
+        "--apps",
+        nargs=3,
+        action="append",
+        metavar=("NAME", "COMMAND", "HOOKED"),
+        help="measure a program instead, without and with hooks; {trace} in a command is where 'chimbuko trace' goes",
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true", dest="as_json")
     options = parser.parse_args()
+    if options.apps:
+        of_apps = apps(options.apps, options.rounds)
+        print(json.dumps(of_apps) if options.as_json else apps_table(of_apps))
+        return 0
     found: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="chimbuko-recorder-") as name:
         folder = Path(name)
