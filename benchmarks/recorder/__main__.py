@@ -2,7 +2,7 @@
 halo's run time, alone and with the whole analysis on the same cores.
 
     python -m benchmarks.recorder [--only events|halo] [--rounds N] [--json]
-    python -m benchmarks.recorder --apps NAME 'COMMAND' 'COMMAND COMPILED WITH HOOKS' [--apps ...] [--rounds N]
+    python -m benchmarks.recorder --apps NAME COMMAND 'COMMAND WITH HOOKS' [--apps ...] [--rounds N]
 
 Needs an mpicc: that of the mpich wheel, or another one on the PATH. TAU is measured where a tau_exec for
 this MPI is on the PATH. Kinds take turns, so that other work on the machine falls on all alike. On a quiet
@@ -51,7 +51,7 @@ def main() -> int:
         nargs=3,
         action="append",
         metavar=("NAME", "COMMAND", "HOOKED"),
-        help="measure a program instead, without and with hooks; {trace} in a command is where 'chimbuko trace' goes",
+        help="measure a program instead, without and with hooks; {trace} is where 'chimbuko trace' goes",
     )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true", dest="as_json")

@@ -1,4 +1,4 @@
-"""What recording costs programs of others: alone, compiled with hooks, recorded, and recorded with the analysis."""
+"""What recording costs programs of others: alone, compiled with hooks, recorded, and with the analysis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STARTING = "start and stop"
 
 
 def commands(plain: str, hooked: str) -> dict[str, str]:
-    """The command of each kind. ``{trace}`` in one is where ``chimbuko trace`` belongs; else it comes first."""
+    """The command of each kind. ``{trace}`` is where ``chimbuko trace`` belongs; else it comes first."""
 
     def traced(command: str, trace: str) -> str:
         placed = command if "{trace}" in command else f"{{trace}} {command}"

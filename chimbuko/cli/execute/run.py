@@ -56,7 +56,7 @@ from chimbuko.launcher.services.choices import ServiceChoices
 @click.option(
     "--overhead",
     metavar="PERCENT",
-    help="Part of a native program's time that 'chimbuko trace' may take to record its functions; default 2%.",
+    help="Part of a native program's time that recording its functions may cost, such as 2%, the default.",
 )
 @click.option(
     "--cores", default="", metavar="LIST", help="Cores that the analysis keeps to, such as 0 or 0,2-5."
@@ -105,7 +105,7 @@ def command(
       chimbuko run --replay 'traces/tau-metrics-*.bp' --pace 4
     """
     if overhead is not None:
-        # The command, and what it starts on other nodes, has it from its environment, as it has TAU's settings.
+        # The command, and what it starts on other nodes, has it from its environment, like TAU's settings.
         os.environ[OVERHEAD_VARIABLE] = parse_overhead(overhead)
     options = RunOptions(
         command=command_line,

@@ -118,7 +118,9 @@ def command(
             environment[OVERHEAD_VARIABLE] = parse_overhead(overhead)
         become(native, [program, *arguments], environment)
     if overhead is not None:
-        raise ConfigError(f"{program} is a Python program: --overhead is for native ones; trace fewer functions with --aspect")
+        raise ConfigError(
+            f"{program} is a Python program: --overhead is for native ones; trace less with --aspect"
+        )
     if (annotated_only or aspects) and (include or builtins):
         option = "--aspect" if aspects else "--annotated-only"
         raise ConfigError(f"{option} leaves nothing for --include and --builtins: leave one out")

@@ -69,8 +69,8 @@ CRASH: Final = np.dtype(
 FUNCTION_ROW: Final = np.dtype(
     [("key", "<u8"), ("uncounted_ns", "<i8"), ("counted_ns", "<i8"), ("samples", "<u8")]
 )
-"""Function that is recorded or left out: while its calls are not counted, since when, and until when if that is
-over; and how often they were counted for a moment between these."""
+"""Function that is recorded or left out: the times from which and until which its calls were not counted, 0
+for none, and how often they were counted for a moment between these."""
 
 PROCESS: Final = np.dtype(
     [

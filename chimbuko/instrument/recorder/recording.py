@@ -33,6 +33,7 @@ from chimbuko.instrument.recorder.ringfolder import Listing
 from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.processmetadata import describe_process
 
+
 class Mappings:
     """Mapped parts of binaries in the memory of one process, as the library noted them and as they are."""
 

@@ -108,7 +108,7 @@ def _wrapper(number: int, function: Prototype, meaning: Meaning | None) -> str:
 
 
 def leave_of(function: Prototype) -> str:
-    """Return the recorder's function for the end of a call: polls, which programs repeat, have one of their own."""
+    """Return the recorder's function for the end of a call; polls, which programs repeat, have their own."""
     is_poll = re.match(r"MPI_(Test(all|any|some)?|Im?probe|Request_get_status)$", function.name)
     return "leave_poll" if is_poll else "leave"
 

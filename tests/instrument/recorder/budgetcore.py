@@ -1,4 +1,4 @@
-"""The recorder's budget, called from Python: the decisions that its C core takes on a series of observations."""
+"""The recorder's budget, called from Python: what its C core decides after a series of observations."""
 
 from __future__ import annotations
 
@@ -70,7 +70,11 @@ class Core:
             squares_us2 = recorded * behaviour.runtime_us**2
             seen[row] = Observation(behaviour.calls, LOOK_NS, LOOK_NS, recorded, squares_us2)
         self._decide(
-            ctypes.byref(self._budget), self.estimates, seen, ctypes.c_uint32(len(seen)), ctypes.c_uint32(threads)
+            ctypes.byref(self._budget),
+            self.estimates,
+            seen,
+            ctypes.c_uint32(len(seen)),
+            ctypes.c_uint32(threads),
         )
         return [estimate.decision for estimate in self.estimates]
 

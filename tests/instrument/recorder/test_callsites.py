@@ -1,4 +1,4 @@
-"""Call sites of the hooks: armed and disarmed while threads execute them; and the instructions that are found."""
+"""Call sites of the hooks, armed and disarmed while threads execute them; how instructions are found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ FLAGS = ["-O1", "-O2 -fPIE -pie", "-O2 -fno-plt", "-O2 -fno-pie -no-pie"]
 @pytest.fixture(scope="module")
 def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = tmp_path_factory.mktemp("hooks") / "libhooks.so"
-    sources = [str(PROGRAMS / "sitehooks.c"), *(str(FOLDER / name) for name in ("callsites.c", "machinecode.c"))]
+    sources = [
+        str(PROGRAMS / "sitehooks.c"),
+        *(str(FOLDER / name) for name in ("callsites.c", "machinecode.c")),
+    ]
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared"]
     subprocess.run(["cc", *flags, f"-I{FOLDER}", *sources, "-o", str(library), "-lpthread"], check=True)
     return library
@@ -108,6 +111,8 @@ def test_lengths_of_instructions_are_those_that_the_disassembler_finds(tmp_path:
     rows = [line.split("\t") for line in listed.stdout.splitlines() if "(bad)" not in line]
     codes = [row[1].strip() for row in rows if len(row) > 2]
     assert len(codes) > 10_000
-    found = subprocess.run([program], input="\n".join(codes) + "\n", capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [program], input="\n".join(codes) + "\n", capture_output=True, text=True, check=True
+    )
     # A wait for the coprocessor is an instruction of its own, and the disassembler's part of the next one.
     assert [line for line in found.stdout.splitlines() if not line.startswith("9b ")] == []

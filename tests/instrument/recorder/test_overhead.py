@@ -49,7 +49,9 @@ def test_a_smaller_budget_records_less_and_is_said(tmp_path: Path) -> None:
         folder = tmp_path / overhead
         folder.mkdir()
         (stream,) = record(folder, ["--overhead", overhead, program, "1", "500", "0"])
-        assert float(stream.metadata("Recorder's Budget").removesuffix("%")) == float(overhead.removesuffix("%"))
+        assert float(stream.metadata("Recorder's Budget").removesuffix("%")) == float(
+            overhead.removesuffix("%")
+        )
         recorded.append(sum(stream.calls().values()))
     assert recorded[0] < recorded[1] / 3
 

@@ -15,8 +15,9 @@ enum Hook { ENTRY_HOOK, EXIT_HOOK };
 __attribute__((visibility("hidden"))) void note_site(enum Hook hook, uint32_t row, uintptr_t function,
                                                      uintptr_t return_address, uintptr_t caller);
 
-/* Disarm, or arm again, all known places that call a hook for functions whose rows, FUNCTIONS of them, are marked; marked stay those of
- * which some place was changed. Return how many were; *obstacle says in words what is in the way, if anything is. */
+/* Disarm, or arm again, all known places that call a hook for functions whose rows, of FUNCTIONS, are marked; marked
+ * stay those of which some place was changed. Return how many were; *obstacle says in words what is in the way, if
+ * anything is. */
 __attribute__((visibility("hidden"))) unsigned change_sites(enum Hook hook, bool is_armed, bool *rows,
                                                             const char **obstacle);
 

@@ -92,7 +92,9 @@ static void begin_thread_of_looks(void)
     pthread_attr_setstacksize(&attributes, 1 << 18);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    pthread_create(&thread, &attributes, look_on, NULL);
+    /* Without it what is passed stays so. */
+    if (pthread_create(&thread, &attributes, look_on, NULL) != 0)
+        atomic_store(&is_begun, false);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attributes);
 }
@@ -134,7 +136,7 @@ bool renew_credit(struct function *function)
     /* In MPI nobody handles a signal. */
     if (!atomic_load(&is_begun))
         begin_thread_of_looks();
-    if (!atomic_exchange(&is_looking, true))
+    if (atomic_load(&is_begun) && !atomic_exchange(&is_looking, true))
         sem_post(&wake);
     return false;
 }

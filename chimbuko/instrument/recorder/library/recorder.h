@@ -49,7 +49,8 @@ extern struct counts *counts __attribute__((visibility("hidden")));
 
 /* Give this thread a ring; false where it has none, and is not recorded. */
 __attribute__((visibility("hidden"))) bool begin_thread(void);
-__attribute__((visibility("hidden"))) void leave_unusual(const struct function *function, uintptr_t frame, uintptr_t site);
+__attribute__((visibility("hidden"))) void leave_unusual(const struct function *function, uintptr_t frame,
+                                                         uintptr_t site);
 __attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, uintptr_t site, int64_t now);
 __attribute__((visibility("hidden"))) bool is_left(uintptr_t now);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
