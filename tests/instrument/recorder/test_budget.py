@@ -47,9 +47,10 @@ def test_what_is_recorded_is_never_expected_to_cost_more_than_the_budget(
     for behaviours in looks:
         core.look(behaviours, threads)
         assert core.planned_calls() * CALL_PRICE_NS <= budget_ns * (1 + 1e-9)
-        # Calls beyond the expected ones come from a pool that has one look's budget.
+        # What is seldom may be called more often than expected, for a quarter; all else that comes unexpected
+        # is recorded from a pool that has one look's budget.
         granted = sum(estimate.credit for estimate in core.estimates)
-        assert granted * CALL_PRICE_NS <= budget_ns * (1 + 1e-9) + len(behaviours) * CALL_PRICE_NS
+        assert granted * CALL_PRICE_NS <= budget_ns * (1.25 + 1e-9) + len(behaviours) * CALL_PRICE_NS
 
 
 @settings(max_examples=60, deadline=None)

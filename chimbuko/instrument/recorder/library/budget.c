@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 enum {
+    FEW_CALLS = 16,
     LOOKS_OUT = 8,    /* at least, before a sample */
     MOST_WEIGHT = 256 /* calls that are remembered */
 };
@@ -34,7 +35,10 @@ static void learn(struct estimate *function, const struct observation *seen)
     bool is_new = function->decision == UNKNOWN_YET || (seen->recorded > 0 && has_changed(function, seen));
     if (seen->counted_ns > 0) {
         double since_ns = (double)seen->since_ns, share = is_new ? 1 : since_ns / (since_ns + SMOOTHING_NS);
-        function->calls_per_s += share * (1e9 * (double)seen->calls / (double)seen->counted_ns - function->calls_per_s);
+        /* A call in the first ms does not mean a thousand in a second. */
+        bool is_chance = seen->calls < FEW_CALLS && seen->counted_ns < LOOK_NS;
+        double counted_s = 1e-9 * (double)(is_chance ? LOOK_NS : seen->counted_ns);
+        function->calls_per_s += share * ((double)seen->calls / counted_s - function->calls_per_s);
     }
     if (seen->recorded == 0)
         return;
@@ -61,11 +65,11 @@ static int compare_worth(const void *one, const void *other)
     return worth_a != worth_b ? (worth_a < worth_b) - (worth_a > worth_b) : (a > b) - (a < b);
 }
 
-static void keep(struct estimate *function)
+static void keep(struct estimate *function, double calls)
 {
     function->decision = KEPT;
     function->looks_out = 0;
-    function->credit = 1 + (uint32_t)planned_calls(function);
+    function->credit = 1 + (uint32_t)calls;
 }
 
 static void choose_samples(struct budget *budget, struct estimate *functions, uint32_t count, double calls)
@@ -95,11 +99,12 @@ void decide(struct budget *budget, struct estimate *functions, const struct obse
 {
     static uint32_t frequent[MOST_FUNCTIONS];
     uint32_t frequent_count = 0;
-    double calls = calls_of(budget, threads), spent = 0;
+    double calls = calls_of(budget, threads), seldom = SELDOM_SHARE * calls / count, spent = 0;
     for (uint32_t row = 0; row < count; row++) {
         learn(&functions[row], &seen[row]);
-        if (is_seldom(&functions[row], SELDOM_SHARE * calls / count)) {
-            keep(&functions[row]);
+        if (is_seldom(&functions[row], seldom)) {
+            /* It may be called more often than before, as long as that is seldom. */
+            keep(&functions[row], seldom);
             spent += planned_calls(&functions[row]);
         } else {
             frequent[frequent_count++] = row;
@@ -110,7 +115,7 @@ void decide(struct budget *budget, struct estimate *functions, const struct obse
     for (uint32_t number = 0; number < frequent_count; number++) {
         struct estimate *function = &functions[frequent[number]];
         if (spent + planned_calls(function) <= (1 - SAMPLED_SHARE) * calls) {
-            keep(function);
+            keep(function, planned_calls(function));
             spent += planned_calls(function);
         } else {
             function->looks_out = function->decision == SAMPLED ? 0 : function->looks_out + 1;

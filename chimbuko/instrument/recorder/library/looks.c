@@ -28,7 +28,7 @@ _Static_assert(FUNCTIONS == (int)MOST_FUNCTIONS, "each function has an estimate"
 enum {
     CREDIT = 64,      /* calls that a function takes at a time */
     FIRST_CREDIT = 16,
-    BURST_LOOKS = 4,  /* whose calls may come at once, where none were looked at before: 20,000 at 2 % */
+    BURST_LOOKS = 2,  /* whose calls may come at once, where none were looked at before: at 2 % a third of a ring */
     QUIET_LOOKS = 10, /* until the thread sleeps */
     MOST_NOTINGS = 8  /* of a function's call sites, without any that could be disarmed */
 };
