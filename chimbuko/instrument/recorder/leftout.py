@@ -29,9 +29,10 @@ def describe_left_out(process: ProcessFile, rings: Sequence[Ring], names_of: Nam
     first = rows[:MOST_NAMED]
     keys = [int(key) for key in table["key"][first]]
     names = [name if key else OTHERS for key, name in zip(keys, names_of(keys), strict=True)]
-    counted = ", ".join(f"{calls[row]} of {name}" for row, name in zip(first, names, strict=True))
-    others = f", and {len(rows) - len(first)} other functions" if len(rows) > len(first) else ""
-    said = f"{int(calls[rows].sum())} calls ({counted}{others})"
+    counted = [f"{calls[row]} of {name}" for row, name in zip(first, names, strict=True) if calls[row]]
+    if others := len(rows) - len(first):
+        counted.append(f"and {number_of(others, 'other functions')}")
+    said = f"{int(calls[rows].sum())} calls" + (f" ({', '.join(counted)})" if counted else "")
     said += _uncounted(process, table, rows, dict(zip(first.tolist(), names, strict=True)))
     said += f"; their time is in that of their callers; the recorder's budget is {process.overhead:.2%}"
     return said + _advice(keys, names)
@@ -54,8 +55,9 @@ def _uncounted(
         texts.append(text + (f", but for {number_of(samples, 'samples')}" if samples else ""))
     if not disarmed:
         return ""
-    more = f", and {len(disarmed) - len(texts)} other functions" if len(texts) < len(disarmed) else ""
-    return f", and those not counted {'; '.join(texts)}{more}"
+    if others := len(disarmed) - len(texts):
+        texts.append(f"and of {number_of(others, 'other functions')}")
+    return f", and those not counted {'; '.join(texts)}"
 
 
 def _advice(keys: Sequence[int], names: Sequence[str]) -> str:

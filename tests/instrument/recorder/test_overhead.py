@@ -67,3 +67,21 @@ def test_a_program_of_threads_alone_ends_when_the_last_of_them_does(tmp_path: Pa
     environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
     done = subprocess.run([*TRACE, program], env=environment, timeout=60)
     assert done.returncode == 0
+
+
+def test_a_forked_child_knows_what_its_parent_had_left_out(tmp_path: Path) -> None:
+    source = tmp_path / "forked.c"
+    source.write_text(
+        "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
+        "void tick(void) {}\nvoid slow(void) { usleep(2000); }\n"
+        "void loop(void) { for (int n = 0; n < 50000; n++) tick(); slow(); }\n"
+        "int main(void) { for (int n = 0; n < 100; n++) loop();\n"
+        "    if (fork() == 0) { for (int n = 0; n < 50; n++) loop(); exit(0); } wait(NULL); }\n"
+    )
+    program = compiled(source, tmp_path / "forked", "-finstrument-functions", "-O0")
+    parent, child = record(tmp_path, [program], CHIMBUKO_INSTANCES="1")
+    assert parent.calls()["loop"] == parent.calls()["slow"] == 100
+    assert child.calls()["loop"] == child.calls()["slow"] == 50
+    # The program's code stays as its parent left it.
+    assert "of tick" in child.metadata("Functions Left Out")
+    assert child.calls()["tick"] < 10_000
