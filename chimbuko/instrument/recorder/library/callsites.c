@@ -274,11 +274,11 @@ unsigned change_sites(enum Hook hook, bool is_armed, bool *rows, const char **ob
     memset(rows, 0, FUNCTIONS * sizeof *rows);
     if (change.count == 0)
         return 0;
-    const char *reason = observer();
+    /* What was disarmed before a debugger came is armed again nevertheless. */
+    const char *reason = is_armed ? NULL : observer();
     if (reason == NULL && !is_synchronising())
         reason = "the system cannot make all cores see a change of code (membarrier)";
-    /* What was disarmed before a debugger came is armed again nevertheless. */
-    if (reason == NULL || is_armed)
+    if (reason == NULL)
         dl_iterate_phdr(change_module, &change);
     if (change.error != 0)
         reason = "the system does not let a program change its code";
