@@ -15,11 +15,19 @@ enum {
 #define SAMPLED_SHARE 0.125
 /* What is kept stays in favour of what is as good: else two would take turns. Of squares, so 1.5 of runtimes. */
 #define FAVOUR 2.25
+/* What comes back needs room for more calls than it has: else a function at the limit would come and go, and with it
+ * what its callers take without it. */
+#define RETURN_ROOM 1.25
 #define CHANGE 16.0 /* of squares, so 4 times the runtimes */
 
 double calls_of(const struct budget *budget, uint32_t threads)
 {
     return budget->overhead * (double)LOOK_NS * (threads > 0 ? threads : 1) / CALL_PRICE_NS;
+}
+
+static bool is_out(const struct estimate *function)
+{
+    return function->decision == LEFT_OUT || function->decision == SAMPLED;
 }
 
 static double planned_calls(const struct estimate *function) { return function->calls_per_s * 1e-9 * LOOK_NS; }
@@ -32,7 +40,9 @@ static bool has_changed(const struct estimate *function, const struct observatio
 
 static void learn(struct estimate *function, const struct observation *seen)
 {
-    bool is_new = function->decision == UNKNOWN_YET || (seen->recorded > 0 && has_changed(function, seen));
+    if (seen->recorded > 0 && has_changed(function, seen))
+        function->decision = UNKNOWN_YET;
+    bool is_new = function->decision == UNKNOWN_YET;
     if (seen->counted_ns > 0) {
         double since_ns = (double)seen->since_ns, share = is_new ? 1 : since_ns / (since_ns + SMOOTHING_NS);
         /* A call in the first ms does not mean a thousand in a second. */
@@ -91,7 +101,7 @@ static void choose_samples(struct budget *budget, struct estimate *functions, ui
 static bool is_seldom(const struct estimate *function, double most)
 {
     /* What is left out comes back when it is clearly so. */
-    return planned_calls(function) <= (function->decision == LEFT_OUT ? most / 2 : most);
+    return planned_calls(function) <= (is_out(function) ? most / 2 : most);
 }
 
 void decide(struct budget *budget, struct estimate *functions, const struct observation *seen, uint32_t count,
@@ -114,7 +124,8 @@ void decide(struct budget *budget, struct estimate *functions, const struct obse
     qsort(frequent, frequent_count, sizeof *frequent, compare_worth);
     for (uint32_t number = 0; number < frequent_count; number++) {
         struct estimate *function = &functions[frequent[number]];
-        if (spent + planned_calls(function) <= (1 - SAMPLED_SHARE) * calls) {
+        double room = is_out(function) ? RETURN_ROOM : 1;
+        if (spent + room * planned_calls(function) <= (1 - SAMPLED_SHARE) * calls) {
             keep(function, planned_calls(function));
             spent += planned_calls(function);
         } else {
