@@ -56,7 +56,7 @@ def _uncounted(
     if not disarmed:
         return ""
     if others := len(disarmed) - len(texts):
-        texts.append(f"and of {number_of(others, 'other functions')}")
+        texts.append(f"{'and ' * bool(texts)}of {number_of(others, 'other functions')}")
     return f", and those not counted {'; '.join(texts)}"
 
 

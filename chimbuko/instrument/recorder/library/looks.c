@@ -23,7 +23,7 @@ _Static_assert(FUNCTIONS == (int)MOST_FUNCTIONS, "each function has an estimate"
 #define OVERHEAD_VARIABLE "CHIMBUKO_OVERHEAD"
 #define USUAL_OVERHEAD 0.02
 #define SAMPLE_NS INT64_C(2000000) /* for which a call site is armed to take a sample, or noted */
-#define MANY_CALLS_PER_S 1e5 /* of a function that is left out: to disarm it saves 0.1 % of the time */
+#define MANY_CALLS_PER_S 1e5 /* of all functions that are left out: to count them takes 0.1 % of the time */
 
 enum {
     CREDIT = 64,      /* calls that a function takes at a time */
@@ -168,6 +168,8 @@ struct function *search_function(Key key)
     for (uint32_t slot = slot_of(key);; slot++) {
         struct function *function = &functions[slot % FUNCTION_SLOTS];
         Key found = atomic_load_explicit(&function->key, memory_order_acquire);
+        if (found == 0 && atomic_load_explicit(&row_count, memory_order_relaxed) >= FUNCTIONS)
+            return &others;
         if (found == 0 && atomic_compare_exchange_strong(&function->key, &found, taken))
             return describe(function, key);
         if (found == key)
@@ -292,21 +294,24 @@ static void arm_wanted(uint32_t count)
     }
 }
 
-/* Whether to disarm a function pays: then its call sites are noted for a moment. */
-static bool is_to_be_noted(uint32_t row)
+/* Whether to disarm a function, one of some that are left out, pays: then its call sites are noted for a moment. */
+static bool is_to_be_noted(uint32_t row, uint32_t out_count)
 {
     if (by_row[row]->key & NAMED || row == 0 || rows[row].notings == MOST_NOTINGS)
         return false;
-    return rows[row].place == ARMED ? estimates[row].calls_per_s > MANY_CALLS_PER_S : rows[row].is_seen;
+    return rows[row].place == ARMED ? estimates[row].calls_per_s * out_count > MANY_CALLS_PER_S : rows[row].is_seen;
 }
 
 /* Let the program's threads know what is decided. Return whether some functions are only looked at for a moment. */
 static bool tell(uint32_t count)
 {
     bool is_short = false;
+    uint32_t out_count = 0;
+    for (uint32_t row = 0; row < count; row++)
+        out_count += estimates[row].decision == LEFT_OUT;
     for (uint32_t row = 0; row < count; row++) {
         struct function *function = by_row[row];
-        bool is_out = estimates[row].decision == LEFT_OUT, is_noted = is_out && is_to_be_noted(row);
+        bool is_out = estimates[row].decision == LEFT_OUT, is_noted = is_out && is_to_be_noted(row, out_count);
         atomic_store(&function->is_sampled, estimates[row].decision == SAMPLED);
         atomic_store(&function->credit, (int32_t)estimates[row].credit);
         if (is_out)
@@ -420,6 +425,11 @@ static void *look_on(void *unused)
     prctl(PR_SET_NAME, "chimbuko");
     looked_ns = now_ns();
     int quiet = 0;
+    /* Who begins like that goes on like that. */
+    if (atomic_load(&is_looking))
+        pause_ns(LOOK_NS / 10);
+    if (atomic_load(&is_looking) && process != NULL)
+        look();
     for (int64_t asked_ns = looked_ns;;) {
         if (atomic_load(&is_looking)) {
             pause_ns(LOOK_NS);
