@@ -21,7 +21,7 @@ from chimbuko.core.calls.census import (
     share_of,
 )
 from chimbuko.core.calls.record import StreamHealth
-from chimbuko.core.sourcecensus import SourceCensus
+from chimbuko.core.sourcecensus import LEFT_OUT, SourceCensus
 
 NO_ROOM = "without room in the buffer of a thread"
 
@@ -77,6 +77,18 @@ def test_the_words_are_those_of_the_verdict() -> None:
         "999 of 1,000 calls (99.90 %)",
         "1,000 of 1,000 calls (100 %)",
     ]
+
+
+def test_what_was_left_out_is_said_as_far_as_it_is_known() -> None:
+    counted = stream(seen=400, unwritten={LEFT_OUT: 300})
+    assert census_of([counted]).sentence == (
+        "complete; 300 of 400 calls (75 %) were left out on purpose, as recording them would cost too much"
+    )
+    partly = stream(1, source=SourceCensus("the recorder", 400, {LEFT_OUT: 300}, 2))
+    assert census_of([counted, partly]).sentence == (
+        "complete; at least 600 calls were left out on purpose, as recording them would cost too much; "
+        "those of 2 functions are not all counted"
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 50)), min_size=1, max_size=2 * MOST_RANKS))
