@@ -38,7 +38,8 @@ static __attribute__((noinline, flatten)) void leave_function(void *function, vo
     note_hook(EXIT_HOOK, key, FROM, (uintptr_t)caller);
 }
 
-/* Whether the call that ends, which is not that of the innermost open one's function, is within that. */
+/* Whether a call that ends is within the innermost open one, which is not of its function, and was not left by a jump.
+ * Where no call is open, earlier ones stand there. */
 static inline bool is_within_innermost(Key key)
 {
     uint32_t innermost = (self.depth - 1) % DEPTH;
