@@ -1,7 +1,8 @@
 """What our recorder costs an MPI program: ns per call beside an empty wrapper and beside TAU, and part of a
 halo's run time, alone and with the whole analysis on the same cores.
 
-    python -m benchmarks.recorder [--only events|halo] [--rounds N] [--json]
+    python -m benchmarks.recorder [--only events|hooks|halo] [--rounds N] [--json]
+    python -m benchmarks.recorder --apps NAME COMMAND 'COMMAND WITH HOOKS' [--apps ...] [--rounds N]
 
 Needs an mpicc: that of the mpich wheel, or another one on the PATH. TAU is measured where a tau_exec for
 this MPI is on the PATH. Kinds take turns, so that other work on the machine falls on all alike. On a quiet
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.measuring import cost_of, processes
+from benchmarks.recorder.apps import apps, apps_table
 from chimbuko.capture.follow.space import MEMORY
 
 HERE = Path(__file__).resolve().parent
@@ -43,16 +45,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", choices=("events", "halo"))
+    parser.add_argument("--only", choices=("events", "hooks", "halo"))
+    parser.add_argument(
+        "--apps",
+        nargs=3,
+        action="append",
+        metavar=("NAME", "COMMAND", "HOOKED"),
+        help="measure a program instead, without and with hooks; {trace} is where 'chimbuko trace' goes",
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true", dest="as_json")
     options = parser.parse_args()
+    if options.apps:
+        of_apps = apps(options.apps, options.rounds)
+        print(json.dumps(of_apps) if options.as_json else apps_table(of_apps))
+        return 0
     found: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="chimbuko-recorder-") as name:
         folder = Path(name)
-        if options.only != "halo":
+        if options.only in (None, "events"):
             found["events_ns"] = events(folder, options.rounds)
-        if options.only != "events":
+        if options.only in (None, "hooks"):
+            found["hooks_ns"] = hooks(folder, options.rounds)
+        if options.only in (None, "halo"):
             found["halo"] = halo(folder, options.rounds)
     print(json.dumps(found) if options.as_json else table(found))
     return 0
@@ -95,7 +110,8 @@ def events(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
     commands: dict[str, tuple[list[str | Path], dict[str, str]]] = {
         "plain": ([*launched, program], {}),
         "empty wrapper": ([*launched, "env", f"LD_PRELOAD={empty}", program], {}),
-        "recorder": ([*launched, *TRACE, program], streams),
+        # All calls are wanted: the program does nothing else.
+        "recorder": ([*launched, *TRACE, "--overhead", "100%", program], streams),
     }
     if shutil.which(TAU[0]):
         tau = {
@@ -113,6 +129,15 @@ def events(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
         kind: {name: statistics.median(row[at] for row in rows) for name, rows in taken.items()}
         for at, kind in enumerate(KINDS)
     }
+
+
+def hooks(folder: Path, rounds: int) -> dict[str, float]:
+    """ns per hook: of the C library's, which do nothing, and of ours for a function that is left out."""
+    program = build("hooks.c", folder / "hooks", "-ldl")
+    streams = {"TAU_ADIOS2_FILENAME": str(folder / "tau-hooks")}
+    taken = [(output([program])[0], output([*TRACE, program], **streams)[0]) for _ in range(rounds)]
+    empty, left_out = (statistics.median(values) for values in zip(*taken, strict=True))
+    return {"empty": empty, "left out": left_out}
 
 
 def halo(folder: Path, rounds: int) -> dict[str, Any]:
@@ -181,6 +206,8 @@ def table(found: Mapping[str, object]) -> str:
             beside = row["plain"] if kind == "function" else row["empty wrapper"]
             values = [*(row[name] for name in names), *(row[name] - beside for name in costs)]
             lines.append(f"| {kind} | {' | '.join(f'{value:.0f}' for value in values)} |")
+    if isinstance(of_hooks := found.get("hooks_ns"), dict):
+        lines += ["", ", ".join(f"{name}: {ns:.1f} ns a hook" for name, ns in of_hooks.items())]
     if isinstance(cost := found.get("halo"), dict):
         cores, load, rounds = os.cpu_count(), os.getloadavg()[0], cost["rounds"]
         rate = f"{cost['calls_per_second']:,.0f}"

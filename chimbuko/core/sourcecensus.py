@@ -5,6 +5,7 @@ says its census in metadata of the main thread of its stream, with the last step
 
 - ``CALL_COUNTS``: a JSON object with the number of calls that were ``recorded``, and of those that were not
   by reason, in words that follow "calls" ("for which there was no room"); not needed where all were recorded.
+  Functions of which, for a time, not even the number of calls is known are counted as ``UNCOUNTED``.
 - ``CALLS_SEEN``: the ``text`` of a whole ``SourceCensus``. The writer of our own streams adds it, made of the
   calls that it wrote and of ``CALL_COUNTS``, where the source has not given it. Nobody adds it for a program
   that was killed, of whose last moments nothing is known, or where something was lost that nobody counted.
@@ -22,11 +23,13 @@ import msgspec
 
 CALLS_SEEN: Final = "Calls Seen"
 CALL_COUNTS: Final = "Calls Counted"
-LEFT_OUT: Final = "left out as too short"
+LEFT_OUT: Final = "left out on purpose"
 """Reason of calls that a source did not write because it was to leave out their functions; they are not lost.
 """
+UNCOUNTED: Final = "functions not always counted"
+"""Number of functions that were left out, and whose calls were not counted all of the time."""
 NOT_WRITTEN: Final = "recorded, and lost before they were written"
-_SUMS: Final = frozenset(("seen", "recorded"))
+_SUMS: Final = frozenset(("seen", "recorded", UNCOUNTED))
 """Keys of counts that are no reasons."""
 _SUFFIX: Final = ".calls"
 
@@ -39,6 +42,8 @@ class SourceCensus(msgspec.Struct, frozen=True):
     seen: int
     unwritten: dict[str, int] = {}
     """Number of calls of them that it did not write, by reason."""
+    uncounted: int = 0
+    """Number of functions that it left out, of whose calls it did not see all: so many more there may be."""
 
     def text(self) -> str:
         """Return it as the value of metadata."""
@@ -66,11 +71,13 @@ def census_beside(stream: Path) -> SourceCensus | None:
     return None
 
 
-def parse_unwritten(counts: str | None, written: int) -> dict[str, int]:
-    """Return the calls that a source did not write, by reason, where ``written`` calls are in its stream.
+def census_from(source: str, counts: str | None, written: int) -> SourceCensus:
+    """Return the census of a source that has counted what it recorded, and what it did not.
 
     Parameters
     ----------
+    written
+        Number of calls that are in its stream.
     counts
         Value of ``CALL_COUNTS``; None of a source that has none.
     """
@@ -79,7 +86,8 @@ def parse_unwritten(counts: str | None, written: int) -> dict[str, int]:
         known = msgspec.json.decode(counts or "{}", type=dict[str, int])
     reasons = {reason: number for reason, number in known.items() if number and reason not in _SUMS}
     lost = known.get("recorded", 0) - written
-    return reasons | ({NOT_WRITTEN: lost} if lost > 0 else {})
+    unwritten = reasons | ({NOT_WRITTEN: lost} if lost > 0 else {})
+    return SourceCensus(source, written + sum(unwritten.values()), unwritten, known.get(UNCOUNTED, 0))
 
 
 def _beside(stream: Path) -> Path:

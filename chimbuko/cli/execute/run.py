@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from chimbuko.cli.shared.placing import advised_option
 from chimbuko.cli.shared.result import show
 from chimbuko.cli.shared.services import service_options
 from chimbuko.cli.shared.transport import transport_options
+from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
 from chimbuko.launcher.assembly import lead
 from chimbuko.launcher.options import AnalysisOptions, RunOptions, TransportOptions
 from chimbuko.launcher.services.choices import ServiceChoices
@@ -52,6 +54,11 @@ from chimbuko.launcher.services.choices import ServiceChoices
     "--agents, --server-parts, --broker, --dashboard, --keep, --metrics, --alert and --namespaces imply it.",
 )
 @click.option(
+    "--overhead",
+    metavar="PERCENT",
+    help="Part of a native program's time that recording its functions may cost, such as 2%, the default.",
+)
+@click.option(
     "--cores", default="", metavar="LIST", help="Cores that the analysis keeps to, such as 0 or 0,2-5."
 )
 @click.option(
@@ -71,6 +78,7 @@ def command(
     output: Path | None,
     agents: int,
     separate: bool,
+    overhead: str | None,
     cores: str,
     advise: bool,
     transport: TransportOptions,
@@ -96,6 +104,9 @@ def command(
       chimbuko run --trace perfflow.array.node7.4711.pfw
       chimbuko run --replay 'traces/tau-metrics-*.bp' --pace 4
     """
+    if overhead is not None:
+        # The command, and what it starts on other nodes, has it from its environment, like TAU's settings.
+        os.environ[OVERHEAD_VARIABLE] = parse_overhead(overhead)
     options = RunOptions(
         command=command_line,
         trace=trace,

@@ -21,6 +21,7 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.instrument.annotations.standin import StandIn
 from chimbuko.instrument.recorder.launch import become
 from chimbuko.instrument.recorder.library import NativeProgram, native_program
+from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
 from chimbuko.plan.overheadswitch import become_plainly, is_plain
@@ -54,6 +55,11 @@ Compile = Callable[..., Any]
     help="Annotate functions that match, with * and ?, without a change to their source, and trace "
     "annotated ones alone. The script is __main__. Repeatable.",
 )
+@click.option(
+    "--overhead",
+    metavar="PERCENT",
+    help="Part of a native program's time that recording its functions may cost, such as 2%, the default.",
+)
 @click.option("-m", "as_module", is_flag=True, help="PROGRAM is a module's name, as with python -m.")
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -63,6 +69,7 @@ def command(
     builtins: bool,
     annotated_only: bool,
     aspects: tuple[str, ...],
+    overhead: str | None,
     as_module: bool,
     program: str,
     arguments: tuple[str, ...],
@@ -107,7 +114,13 @@ def command(
             options = "--include, --builtins, --annotated-only and --aspect"
             raise ConfigError(f"{program} is no Python program: {options} are for these")
         environment = dict(os.environ) if rank is None else {**os.environ, RANK_VARIABLES[0]: str(rank)}
+        if overhead is not None:
+            environment[OVERHEAD_VARIABLE] = parse_overhead(overhead)
         become(native, [program, *arguments], environment)
+    if overhead is not None:
+        raise ConfigError(
+            f"{program} is a Python program: --overhead is for native ones; trace less with --aspect"
+        )
     if (annotated_only or aspects) and (include or builtins):
         option = "--aspect" if aspects else "--annotated-only"
         raise ConfigError(f"{option} leaves nothing for --include and --builtins: leave one out")

@@ -68,7 +68,7 @@ class Census(msgspec.Struct, frozen=True):
     """Number of ranks whose sources say how many calls they saw."""
     uncounted: int
     left_out: int
-    """Calls of functions that the sources left out because they are short, and which are not missing."""
+    """Calls of functions that the sources left out on purpose, as far as counted; they are not missing."""
     differences: dict[str, int]
     """Number of calls that are missing, by reason."""
     ranks: list[RankCensus]
@@ -94,7 +94,8 @@ def census_of(streams: Iterable[StreamHealth]) -> Census:
     verdict = _verdict(known, differences, len(counted))
     sentence = _sentence(verdict, differences, seen, len(ranks) - len(counted))
     if left_out and verdict in (Verdict.COMPLETE, Verdict.NO_LOSS_KNOWN):
-        sentence += f"; {share_of(left_out, seen)} were left out on purpose, as their functions are short"
+        uncounted = sum(stream.source.uncounted for stream in known if stream.source)
+        sentence += f"; {_left_out(left_out, seen, uncounted)}"
     ranks.sort(key=lambda rank: -sum(rank.differences.values()))
     return Census(
         *(verdict, sentence, seen, analysed, len(counted), len(ranks) - len(counted)),
@@ -145,6 +146,14 @@ def _sentence(verdict: Verdict, differences: Counter[str], seen: int, uncounted:
     if verdict is Verdict.INCOMPLETE and differences:
         return f"incomplete, {share_of(differences.total(), seen)} are missing"
     return str(verdict)
+
+
+def _left_out(calls: int, seen: int, uncounted: int) -> str:
+    why = "left out on purpose, as recording them would cost too much"
+    if uncounted:
+        functions = number_of(uncounted, "functions")
+        return f"at least {number_of(calls, 'calls')} were {why}; those of {functions} are not all counted"
+    return f"{share_of(calls, seen)} were {why}"
 
 
 def share_of(missing: int, seen: int) -> str:

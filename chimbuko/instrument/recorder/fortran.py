@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from chimbuko.instrument.recorder.mpitable import Meaning, meanings
-from chimbuko.instrument.recorder.wrappers import Prototype, data_names, poll_limit, prototypes
+from chimbuko.instrument.recorder.wrappers import Prototype, data_names, leave_of, prototypes
 
 _HANDLES = {
     "MPI_Comm": "comm",
@@ -69,7 +69,7 @@ def _wrapper(
         lines += [f"    if (has_succeeded(a{error})) {{", *(f"        {line}" for line in after), "    }"]
     lines += [
         *(f"    {line}" for line in end),
-        f"    leave(NAMED | {number}, {poll_limit(function)});",
+        f"    {leave_of(function)}(NAMED | {number});",
         "    self.mpi_frame = 0;",
         "}",
         *(f'EXPORTED void {alias}({declared}) __attribute__((alias("{symbol}")));' for alias in aliases),

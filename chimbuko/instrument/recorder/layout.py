@@ -10,20 +10,20 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 5
+VERSION: Final = 6
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
 COMMUNICATORS: Final = 4096
-LEFT_OUT: Final = 1024
+FUNCTIONS: Final = 4096
+"""Number of functions that are told apart; row 0 is for all others."""
 MAPS_BYTES: Final = 1 << 16
 PATH_BYTES: Final = 1024
 BACKTRACE: Final = 64
 DEPTH: Final = 1024
-LEAF_FUNCTIONS: Final = 1024
-DROPPED: Final = 1024
 LEFT_EARLIER: Final = 1
 """Request of an EXIT of a call that ended with the event of its lane that came before."""
+OBSTACLE_BYTES: Final = 128
 LARGEST_RING_EVENTS: Final = 1 << 24
 
 NAMED: Final = 1 << 63
@@ -87,7 +87,11 @@ class End(IntEnum):
     ENDED_IN_MPI = 2
 
 
-DROPPED_CALLS: Final = np.dtype([("key", "<u8"), ("calls", "<u8")])
+FUNCTION_ROW: Final = np.dtype(
+    [("key", "<u8"), ("uncounted_ns", "<i8"), ("counted_ns", "<i8"), ("samples", "<u8")]
+)
+"""Function that is recorded or left out: the times from which and until which its calls were not counted, 0
+for none, and how often they were counted for a moment between these."""
 
 PROCESS: Final = np.dtype(
     [
@@ -106,21 +110,21 @@ PROCESS: Final = np.dtype(
         ("thread_count", "<u4"),
         ("name_count", "<u4"),
         ("communicator_count", "<u4"),
-        ("left_out_count", "<u4"),
+        ("reserved", "<u4"),
         ("threads_without_ring", "<u8"),
         ("lost_requests", "<u8"),
         ("stored", "<u8"),
+        ("overhead", "<f8"),
         ("executable", f"S{PATH_BYTES}"),
         ("maps", f"S{MAPS_BYTES}"),
         ("crash", CRASH),
         ("ending", ENDING),
-        ("left_out", "<u8", (LEFT_OUT,)),
+        ("obstacle", f"S{OBSTACLE_BYTES}"),
+        ("functions", FUNCTION_ROW, (FUNCTIONS,)),
         ("communicators", COMMUNICATOR, (COMMUNICATORS,)),
         ("names", f"S{NAME_BYTES}", (NAMES,)),
     ]
 )
-
-_OF_CALLS = 192 + 8 * (LEFT_OUT + 4 * DEPTH) + 32 * LEAF_FUNCTIONS
 
 RING: Final = np.dtype(
     {
@@ -128,19 +132,19 @@ RING: Final = np.dtype(
             *("magic", "version", "capacity", "header_bytes", "thread", "tid"),
             *("written", "dropped_calls", "dropped_rows", "too_deep", "depth", "lanes"),
             *("strayed_calls", "interrupting_calls", "stackless_calls"),
-            *("read", "left_out", "stack", "entry_ns", "dropped"),
+            *("read", "left_out", "dropped", "stack", "entry_ns"),
         ],
         "formats": [
             *("S8", "<u4", "<u4", "<u4", "<i4", "<u4"),
             *("<u8", "<u8", "<u8", "<u8", "<u4", "<u4"),
             *("<u8", "<u8", "<u8"),
-            *("<u8", ("<u8", (LEFT_OUT,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,)), (DROPPED_CALLS, (DROPPED,))),
+            *("<u8", ("<u8", (FUNCTIONS,)), ("<u8", (FUNCTIONS,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,))),
         ],
         "offsets": [
             *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 100, 104, 112, 120, 128),
-            *(192, 192 + 8 * LEFT_OUT, 192 + 8 * (LEFT_OUT + DEPTH), _OF_CALLS),
+            *(192, 192 + 8 * FUNCTIONS, 192 + 16 * FUNCTIONS, 192 + 8 * (2 * FUNCTIONS + DEPTH)),
         ],
-        "itemsize": _OF_CALLS + DROPPED_CALLS.itemsize * DROPPED,
+        "itemsize": 192 + 8 * (2 * FUNCTIONS + 4 * DEPTH) + 16 * FUNCTIONS,
     }
 )
 

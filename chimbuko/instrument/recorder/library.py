@@ -64,7 +64,10 @@ def _obstacle(path: Path) -> str:
 FOLDER = Path(__file__).with_name("library")
 INCLUDE = Path(__file__).with_name("include")
 """Folder of the headers for programs that name their own regions."""
-COMMON = ("recorder.c", "functions.c", "crash.c", "stacks.c", "programs.c", "openmp.c")
+COMMON = (
+    *("recorder.c", "functions.c", "crash.c", "stacks.c", "programs.c", "openmp.c"),
+    *("looks.c", "budget.c", "callsites.c", "machinecode.c"),
+)
 WITH_MPI = ("messages.c", "communicators.c", "requests.c", "fortran.c")
 WITHOUT_MPI = ("nompi.c",)
 WHAT = "the recorder"

@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,38 +35,14 @@ from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, par
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
 from chimbuko.instrument.recorder.lanes import Lanes
-from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_OUT, NAMED, Kind
+from chimbuko.instrument.recorder.layout import COMMUNICATORS, NAMED, Kind
+from chimbuko.instrument.recorder.leftout import describe_left_out
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
 from chimbuko.instrument.recorder.unseen import call_counts, describe_unseen
 from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.processmetadata import describe_process
-
-MOST_NAMED = 10
-
-
-def describe_left_out(
-    process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
-) -> str:
-    """Describe which functions were left out, how often, and how to exclude them for good; empty for none."""
-    table = process.field("left_out")
-    (rows,) = np.nonzero(table)
-    if not len(rows):
-        return ""
-    calls = sum((ring.left_out().astype(np.int64) for ring in rings), np.zeros(LEFT_OUT, np.int64))
-    order = rows[np.argsort(-calls[rows])][:MOST_NAMED]
-    keys = [int(key) for key in table[order]]
-    names = names_of(keys)
-    counted = ", ".join(f"{calls[row]} of {name}" for row, name in zip(order, names, strict=True))
-    others = f", and {len(rows) - len(order)} other functions" if len(rows) > len(order) else ""
-    functions = [name.partition("(")[0] for key, name in zip(keys, names, strict=True) if not key & NAMED]
-    # The name of a template has commas, which separate functions in the compiler's list.
-    plain = [name for name in functions if "<" not in name]
-    flags = [f"-finstrument-functions-exclude-function-list={','.join(plain)}"] if plain else []
-    flags += ["-finstrument-functions-exclude-file-list=/usr/include"] if len(plain) < len(functions) else []
-    advice = f"; to exclude them for good compile with {' '.join(flags)}" if flags else ""
-    return f"{int(calls[rows].sum())} calls ({counted}{others}){advice}"
 
 
 class Mappings:
@@ -112,6 +88,10 @@ def _line(mapping: Mapping) -> str:
 ROOT_ENTRY = ROOT_TIMER << 1 | ENTRY
 MAIN_THREAD = 0
 RECORDER = "chimbuko"
+BUDGET = "Recorder's Budget"
+"""Key of metadata: part of the program's time that recording may cost."""
+CALL_SITES = "Recorder's Call Sites"
+"""Key of metadata: why the calls of functions that are left out cannot be taken out of the program's code."""
 LARGEST_COUNT = float(1 << 62)
 NAMES_PATIENCE_S = 5.0
 """Longest wait for the names of functions in a report, at the end of a stream."""
@@ -361,6 +341,7 @@ class Recording:
         described = describe_process(start_us)
         described |= {"Executable": self.executable, "pid": str(self.pid), "tid": str(self.pid)}
         described |= {"Command Line": self._command_line() or self.executable, "Recorder": RECORDER}
+        described[BUDGET] = f"{process.overhead:.2%}"
         del described["Python Version"]
         return described
 
@@ -372,6 +353,8 @@ class Recording:
 
     def _last_metadata(self, has_ended: bool) -> dict[tuple[int, str], str]:
         found = {}
+        if obstacle := self.process.text("obstacle"):
+            found[CALL_SITES] = f"functions that are left out are still counted: {obstacle}"
         if left_out := describe_left_out(self.process, self._sound_rings(), self._resolved):
             found[LEFT_OUT_FUNCTIONS] = left_out
         if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
@@ -379,7 +362,7 @@ class Recording:
         rings = self._sound_rings()
         unseen = ", ".join(describe_unseen(self.process, rings, self._resolved))
         said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi()
-        found[CALL_COUNTS] = json.dumps(call_counts(rings, self._recorded))
+        found[CALL_COUNTS] = json.dumps(call_counts(self.process, rings, self._recorded))
         if said:
             found[NOT_RECORDED] = "; ".join(said)
         return {(MAIN_THREAD, key): value for key, value in found.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +69,11 @@ class ProcessFile:
         """Write a field that belongs to the drain."""
         self._head[field][0] = value
 
+    @property
+    def overhead(self) -> float:
+        """Part of the program's time that recording may cost."""
+        return float(self._head["overhead"][0])
+
     def text(self, field: str) -> str:
         """Return a field that is a text."""
         return bytes(self._head[field][0]).partition(b"\0")[0].decode(errors="replace")
@@ -116,18 +120,14 @@ class Ring:
         return int(self._head[field][0])
 
     def left_out(self) -> npt.NDArray[np.uint64]:
-        """Return the number of calls not recorded, by the row of the function in the process's file."""
+        """Return the number of calls left out, by the row of their function in the file of the process."""
         found: npt.NDArray[np.uint64] = self._head["left_out"][0]
         return found
 
-    def dropped(self) -> Iterator[tuple[int, int]]:
-        """Yield key and number of the calls of each function that were not recorded, for want of room.
-
-        The key is 0 for functions for which the table had no room.
-        """
-        table = self._head["dropped"][0]
-        for row in table[table["calls"] > 0]:
-            yield int(row["key"]), int(row["calls"])
+    def dropped(self) -> npt.NDArray[np.uint64]:
+        """Return the number of calls for which there was no room, or too deep a stack, in the same order."""
+        found: npt.NDArray[np.uint64] = self._head["dropped"][0]
+        return found
 
     def stack(self) -> list[int]:
         """Return the keys of the open calls, the outermost first; behind them stand keys of earlier calls."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
-from chimbuko.core.sourcecensus import LEFT_OUT
+import numpy as np
+
+from chimbuko.core.sourcecensus import LEFT_OUT, UNCOUNTED
+from chimbuko.instrument.recorder.leftout import summed
 from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 
 NO_ROOM = "for which there was no room"
@@ -15,40 +17,42 @@ STACKLESS = "on more stacks than there are lanes for"
 MOST_NAMED = 5
 
 
-def call_counts(rings: Sequence[Ring], recorded: int) -> dict[str, int]:
+def call_counts(process: ProcessFile, rings: Sequence[Ring], recorded: int) -> dict[str, int]:
     """Return how many calls were seen, recorded, and not recorded by each reason; 0 where there were none.
 
-    Calls of threads that have no ring are not seen.
+    Calls of threads that have no ring are not seen, nor those of call sites that are disarmed.
 
     Parameters
     ----------
     recorded
         Number of calls that were recorded.
     """
-    reasons = {
-        LEFT_OUT: sum(int(ring.left_out().sum()) for ring in rings),
+    reasons = {LEFT_OUT: int(summed(ring.left_out() for ring in rings).sum()), **_by_reason(rings)}
+    uncounted = int(np.count_nonzero(process.field("functions")["uncounted_ns"]))
+    seen = recorded + sum(reasons.values())
+    return {"seen": seen, "recorded": recorded, **reasons, UNCOUNTED: uncounted}
+
+
+def _by_reason(rings: Sequence[Ring]) -> dict[str, int]:
+    return {
         NO_ROOM: _sum(rings, "dropped_calls"),
         TOO_DEEP: _sum(rings, "too_deep"),
         INTERRUPTING: _sum(rings, "interrupting_calls"),
         STACKLESS: _sum(rings, "stackless_calls"),
     }
-    return {"seen": recorded + sum(reasons.values()), "recorded": recorded, **reasons}
 
 
 def describe_unseen(
     process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
 ) -> list[str]:
     """Describe what was not recorded but for the functions that are left out: an entry for each kind."""
-    counts = call_counts(rings, 0)
-    reasons = {
-        reason: counts[reason] for reason in (NO_ROOM, TOO_DEEP, INTERRUPTING, STACKLESS) if counts[reason]
-    }
+    reasons = {reason: number for reason, number in _by_reason(rings).items() if number}
     found = []
     if calls := sum(reasons.values()):
         why = ", ".join(
             f"{number} {reason}" if len(reasons) > 1 else reason for reason, number in reasons.items()
         )
-        found.append(f"{calls} calls {why}{_by_function(rings, names_of)}")
+        found.append(f"{calls} calls {why}{_by_function(process, rings, names_of)}")
     others = {
         "messages and counters": _sum(rings, "dropped_rows"),
         "threads": process.number("threads_without_ring"),
@@ -58,17 +62,17 @@ def describe_unseen(
     return found + [f"{number} {what}" for what, number in others.items() if number]
 
 
-def _by_function(rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]) -> str:
-    calls: Counter[int] = Counter()
-    for ring in rings:
-        calls.update(dict(ring.dropped()))
-    others = calls.pop(0, 0)
-    most = calls.most_common(MOST_NAMED)
-    if not most:
+def _by_function(
+    process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
+) -> str:
+    keys, calls = process.field("functions")["key"], summed(ring.dropped() for ring in rings)
+    (rows,) = np.nonzero((calls > 0) & (keys > 0))
+    if not len(rows):
         return ""
-    names = names_of([key for key, _ in most])
-    parts = [f"{number} of {name}" for (_, number), name in zip(most, names, strict=True)]
-    others += calls.total() - sum(number for _, number in most)
+    rows = rows[np.argsort(-calls[rows], kind="stable")][:MOST_NAMED]
+    names = names_of([int(key) for key in keys[rows]])
+    parts = [f"{calls[row]} of {name}" for row, name in zip(rows, names, strict=True)]
+    others = int(calls.sum() - calls[rows].sum())
     parts += [f"{others} of others"] if others else []
     return f" ({', '.join(parts)})"
 

@@ -98,7 +98,7 @@ def _wrapper(number: int, function: Prototype, meaning: Meaning | None) -> str:
         lines += ["    if (LIKELY(result == MPI_SUCCESS)) {", *(f"        {line}" for line in after), "    }"]
     lines += [
         *(f"    {line}" for line in end),
-        f"    leave(NAMED | {number}, {poll_limit(function)});",
+        f"    {leave_of(function)}(NAMED | {number});",
         "    self.mpi_frame = 0;",
         "    return result;",
         "}",
@@ -107,10 +107,10 @@ def _wrapper(number: int, function: Prototype, meaning: Meaning | None) -> str:
     return "\n".join(lines)
 
 
-def poll_limit(function: Prototype) -> str:
-    """Return the duration of a short call: longer for polls, which programs repeat until they succeed."""
+def leave_of(function: Prototype) -> str:
+    """Return the recorder's function for the end of a call; polls, which programs repeat, have their own."""
     is_poll = re.match(r"MPI_(Test(all|any|some)?|Im?probe|Request_get_status)$", function.name)
-    return "SHORT_POLL_NS" if is_poll else "SHORT_NS"
+    return "leave_poll" if is_poll else "leave"
 
 
 def _renamed(declaration: str, name: str) -> str:

@@ -28,9 +28,8 @@ from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.sourcecensus import (
     CALL_COUNTS,
     CALLS_SEEN,
-    SourceCensus,
+    census_from,
     parse_census,
-    parse_unwritten,
 )
 from chimbuko.core.traceschema import (
     ARRAY_COLUMNS,
@@ -228,13 +227,13 @@ class Writing:
         """Say how many calls were seen, with what the recorder says of those that it did not hand over."""
         metadata, at = self._builder.names.metadata, (self._header.rank, MAIN_THREAD)
         written = self._calls + _entries(last)
-        unwritten = parse_unwritten(metadata.get((*at, CALL_COUNTS)), written)
         source = "the recorder" if (*at, "Recorder") in metadata else "the Python tracer"
+        counted = census_from(source, metadata.get((*at, CALL_COUNTS)), written)
         said = parse_census(metadata.get((*at, CALLS_SEEN)))
-        if said is None and not unwritten and (*at, NOT_RECORDED) in metadata:
+        if said is None and not counted.unwritten and (*at, NOT_RECORDED) in metadata:
             # Something is missing of which nobody knows how many calls it was.
             return
-        census = said or SourceCensus(source, written + sum(unwritten.values()), unwritten)
+        census = said or counted
         self._describe(CALLS_SEEN, census.text())
         if self._settings.is_live:
             name = self._header.program, self._header.rank, self._first_rank

@@ -89,6 +89,18 @@ def test_the_words_are_those_of_the_verdict() -> None:
     ]
 
 
+def test_what_was_left_out_is_said_as_far_as_it_is_known() -> None:
+    counted = stream(seen=400, unwritten={LEFT_OUT: 300})
+    assert census_of([counted]).sentence == (
+        "complete; 300 of 400 calls (75 %) were left out on purpose, as recording them would cost too much"
+    )
+    partly = stream(1, source=SourceCensus("the recorder", 400, {LEFT_OUT: 300}, 2))
+    assert census_of([counted, partly]).sentence == (
+        "complete; at least 600 calls were left out on purpose, as recording them would cost too much; "
+        "those of 2 functions are not all counted"
+    )
+
+
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 50)), min_size=1, max_size=2 * MOST_RANKS))
 def test_what_is_analysed_and_what_is_missing_is_all_that_was_seen(ranks: list[tuple[int, int]]) -> None:
     census = census_of(

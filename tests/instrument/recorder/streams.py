@@ -25,6 +25,8 @@ from chimbuko.core.traceschema import (
 from tests.patience import PATIENCE_S
 
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
+WHOLE = ["--overhead", "100%"]
+"""A budget by which functions are recorded however often they are called."""
 
 
 class Stream:

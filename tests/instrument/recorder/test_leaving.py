@@ -101,3 +101,12 @@ def test_messages_of_a_coroutine_belong_to_its_lane(mpi_program: Path, tmp_path:
     assert stream.calls(0)["MPI_Isend()"] == stream.calls(1)["MPI_Recv()"] == 5
     kinds = {(int(row[2]), int(row[3])) for row in stream.comms}
     assert kinds == {(0, EventType.SEND), (1, EventType.RECV)}
+
+
+def test_a_call_ends_behind_one_left_by_a_jump_though_its_function_is_left_out(tmp_path: Path) -> None:
+    flags = ("-finstrument-functions", "-O0")
+    program = compiled(PROGRAMS / "jumpback.c", tmp_path / "jumpback", *flags)
+    (stream,) = record(tmp_path, [program])
+    assert "of step" in stream.metadata("Functions Left Out")
+    callers = {function: caller for caller, function in stream.nesting() if function in ("jump", "late")}
+    assert callers == {"jump": "step", "late": "main"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.instrument.recorder.streams import Stream, record
+from tests.instrument.recorder.streams import WHOLE, Stream, record
 from tests.instrument.recorder.test_functions import PROGRAMS, compiled
 
 ROUNDS = 50
@@ -33,7 +33,7 @@ def durations_us(stream: Stream, name: str) -> list[int]:
 
 
 def test_each_coroutine_is_a_lane_of_its_own(program: Path, tmp_path: Path) -> None:
-    (stream,) = record(tmp_path, [program, "coroutines"])
+    (stream,) = record(tmp_path, [*WHOLE, program, "coroutines"])
     for lane in (1, 2, 3):
         rows = stream.events[stream.events[:, 2] == lane].tolist()
         # What it was in at the end has no EXIT.
@@ -48,7 +48,7 @@ def test_each_coroutine_is_a_lane_of_its_own(program: Path, tmp_path: Path) -> N
 
 
 def test_threads_have_stacks_of_their_own_each(program: Path, tmp_path: Path) -> None:
-    (stream,) = record(tmp_path, [program, "threads"])
+    (stream,) = record(tmp_path, [*WHOLE, program, "threads"])
     # What the coroutines were in has ended with their thread.
     calls = stream.calls()
     assert calls["scheduler"] == 4 * ROUNDS and calls["body"] == 4 * 3
@@ -62,7 +62,7 @@ def test_threads_have_stacks_of_their_own_each(program: Path, tmp_path: Path) ->
 def test_a_call_ends_when_its_stack_was_given_up_and_not_when_it_is_used_again(
     program: Path, tmp_path: Path
 ) -> None:
-    (stream,) = record(tmp_path, [program, "generators"])
+    (stream,) = record(tmp_path, [*WHOLE, program, "generators"])
     found = durations_us(stream, "abandoned")
     assert len(found) == ROUNDS - 1
     # Each waits for 2 ms before its stack is used again.
@@ -70,9 +70,18 @@ def test_a_call_ends_when_its_stack_was_given_up_and_not_when_it_is_used_again(
 
 
 def test_calls_of_a_handler_are_part_of_those_that_it_interrupted(program: Path, tmp_path: Path) -> None:
-    (stream,) = record(tmp_path, [program, "handlers"])
+    (stream,) = record(tmp_path, [*WHOLE, program, "handlers"])
     nesting = stream.nesting()
     assert set(stream.events[:, 2].tolist()) == {0}
     assert nesting["interrupted", "on_signal"] == nesting["on_signal", "leaf"] == 2 * ROUNDS
     above = {parent for parent, name in nesting if name == "leaf"}
     assert above <= {"on_signal", "handlers", "main"}
+
+
+def test_a_call_that_waits_on_a_stack_ends_though_its_function_is_left_out(tmp_path: Path) -> None:
+    flags = ("-finstrument-functions", "-O0")
+    program = compiled(PROGRAMS / "suspended.c", tmp_path / "suspended", *flags)
+    (stream,) = record(tmp_path, [program])
+    assert "of step" in stream.metadata("Functions Left Out")
+    rows = [(stream.function(row[4]), row[3]) for row in stream.events[stream.events[:, 2] == 1].tolist()]
+    assert rows == [("body", 0), ("step", 0), ("step", 1), ("late", 0), ("late", 1), ("body", 1)]

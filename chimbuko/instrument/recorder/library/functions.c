@@ -1,19 +1,69 @@
 /* Functions of the program: those that the compiler instruments, and regions that the program names. */
+#include "callsites.h"
+#include "hooks.h"
 #include "recorder.h"
 
 #include <string.h>
 #include <sys/resource.h>
 
-/* Flattened, as a part that were split off would have a frame of its own, and would cost more. */
-EXPORTED __attribute__((flatten)) void __cyg_profile_func_enter(void *function, void *caller)
+static void note_hook(enum Hook hook, Key key, uintptr_t return_address, uintptr_t caller)
 {
-    enter_at((Key)(uintptr_t)function, (uintptr_t)caller);
+    if (LIKELY(!is_noting))
+        return;
+    const struct function *function = function_of(key);
+    if (function->state == NOTED)
+        note_site(hook, function->row, (uintptr_t)key, return_address, caller);
 }
 
-EXPORTED __attribute__((flatten)) void __cyg_profile_func_exit(void *function, void *caller)
+/* A function that is left out costs one look-up, if no call is skipped, of which all would have to be counted. Only
+ * what is known of the stack on which it runs may be looked at. */
+static inline bool is_passed(const struct function *function, Key key)
 {
-    (void)caller;
-    leave((Key)(uintptr_t)function, SHORT_NS);
+    return function->key == key && function->state == PASSED && is_in_stack(FRAME) && self.skipped == 0;
+}
+
+/* The hooks jump here, so that frame and return address are theirs. Flattened, as a part that were split off would
+ * have a frame of its own, and would cost more. */
+static __attribute__((noinline, flatten)) void enter_function(void *function, void *caller)
+{
+    Key key = (Key)(uintptr_t)function;
+    enter_at(key, (uintptr_t)caller);
+    note_hook(ENTRY_HOOK, key, FROM, (uintptr_t)caller);
+}
+
+static __attribute__((noinline, flatten)) void leave_function(void *function, void *caller)
+{
+    Key key = (Key)(uintptr_t)function;
+    leave_at(key, (uintptr_t)caller, false);
+    note_hook(EXIT_HOOK, key, FROM, (uintptr_t)caller);
+}
+
+/* Whether a call that ends is within the innermost open one, which is not of its function, and was not left by a jump.
+ * Where no call is open, earlier ones stand there. */
+static inline bool is_within_innermost(Key key)
+{
+    uint32_t innermost = (self.depth - 1) % DEPTH;
+    bool is_left = self.ring->frame[innermost] < FRAME && self.depth > 0;
+    return self.ring->stack[innermost] != key && !is_left;
+}
+
+EXPORTED void __cyg_profile_func_enter(void *function, void *caller)
+{
+    Key key = (Key)(uintptr_t)function;
+    const struct function *known = &functions[slot_of(key)];
+    if (LIKELY(is_passed(known, key)))
+        self.ring->left_out[known->row]++;
+    else
+        enter_function(function, caller);
+}
+
+EXPORTED void __cyg_profile_func_exit(void *function, void *caller)
+{
+    Key key = (Key)(uintptr_t)function;
+    const struct function *known = &functions[slot_of(key)];
+    if (LIKELY(is_passed(known, key)) && is_within_innermost(key))
+        return;
+    leave_function(function, caller);
 }
 
 /* Return a number for chimbuko_enter, chimbuko_leave and chimbuko_count; 0 where nothing is recorded. */
@@ -66,5 +116,5 @@ EXPORTED void chimbuko_leave(unsigned name)
     if (name == 0)
         return;
     count_usage();
-    leave(NAMED | (name - 1), SHORT_NS);
+    leave(NAMED | (name - 1));
 }

@@ -15,15 +15,14 @@
 #define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
-    LAYOUT_VERSION = 5,
+    LAYOUT_VERSION = 6,
     NAMES = 2048,
     NAME_BYTES = 256,
     COMMUNICATORS = 4096,
-    LEFT_OUT = 1024, /* a power of two */
+    FUNCTIONS = 1 << 12, /* that are told apart; row 0 is for all others */
     MAPS_BYTES = 1 << 16,
     PATH_BYTES = 1024,
-    LEAF_FUNCTIONS = 1024, /* a power of two */
-    DROPPED = 1024,        /* a power of two */
+    OBSTACLE_BYTES = 128,
     BACKTRACE = 64,
     DEPTH = 1024,         /* of the calls that are recorded */
     RING_EVENTS = 1 << 16 /* a power of two */
@@ -90,6 +89,14 @@ struct ending {
     Key stack[BACKTRACE]; /* the innermost of the open calls, the outermost first */
 };
 
+/* What is known of a function that is recorded or left out. */
+struct function_row {
+    Key key;              /* 0 in a free row, and in that for all others */
+    int64_t uncounted_ns; /* time at which its calls were disarmed first; 0 where all are counted */
+    int64_t counted_ns;   /* time at which they were armed again last; 0 while they are not */
+    uint64_t samples;     /* number of times that they were armed and disarmed between these */
+};
+
 struct process {
     char magic[8];
     uint32_t version;
@@ -106,31 +113,25 @@ struct process {
     _Atomic uint32_t thread_count;
     _Atomic uint32_t name_count;
     _Atomic uint32_t communicator_count;
-    _Atomic uint32_t left_out_count;
+    uint32_t reserved;
     _Atomic uint64_t threads_without_ring;
     _Atomic uint64_t lost_requests; /* for which there was no room in the table of requests */
     uint64_t stored; /* events, of all rings, that are in the stream */
+    double overhead; /* part of the program's time that recording may cost */
     char executable[PATH_BYTES];
     char maps[MAPS_BYTES]; /* the executable mappings as in /proc/PID/maps, cut at a line's end */
     struct crash crash;
     struct ending ending;
-    _Atomic Key left_out[LEFT_OUT]; /* hash table of functions left out */
+    char obstacle[OBSTACLE_BYTES]; /* to changes of the program's code, in words; empty for none */
+    struct function_row functions[FUNCTIONS];
     struct communicator communicators[COMMUNICATORS];
     struct name names[NAMES];
 };
 
-/* Calls in one thread of a function that calls no recorded function. */
-struct leaf_calls {
-    Key key;
+/* Runtimes of the calls of a function that one thread has recorded. */
+struct runtimes {
     uint64_t calls;
-    int64_t since_ns;
-    int64_t total_ns; /* duration of these calls */
-};
-
-/* Calls of one function that are not recorded, as there was no room, or too deep a stack. */
-struct dropped_calls {
-    Key key; /* 0 in a free row */
-    uint64_t calls;
+    double squares_us2; /* sum of their squares */
 };
 
 struct ring {
@@ -151,13 +152,14 @@ struct ring {
     _Atomic uint64_t interrupting_calls;   /* of handlers of signals that came while an event was written */
     _Atomic uint64_t stackless_calls;      /* on stacks for which there was no lane */
     _Alignas(64) _Atomic uint64_t read;
-    _Alignas(64) uint64_t left_out[LEFT_OUT]; /* number of calls not recorded, by row of the process's table */
+    /* Number of calls not recorded, by row of the process's table: as it was decided, and as it was not possible. */
+    _Alignas(64) uint64_t left_out[FUNCTIONS];
+    uint64_t dropped[FUNCTIONS];
     Key stack[DEPTH];        /* open calls, the outermost first */
     int64_t entry_ns[DEPTH]; /* time at which each of them began */
-    struct leaf_calls leaf_calls[LEAF_FUNCTIONS];
+    struct runtimes runtimes[FUNCTIONS];
     uint64_t frame[DEPTH];   /* stack addresses of the open calls; the highest one where it says nothing */
     uint64_t site[DEPTH];    /* where each was called, packed */
-    struct dropped_calls dropped[DROPPED]; /* hash table; the first row has those for which it had no room */
 };
 
 /* Count of the messages to one rank, and from it. */

@@ -18,7 +18,6 @@
 #define COUNT_VARIABLE "CHIMBUKO_RECORDER_COUNT"
 /* Count of skipped open calls of a thread whose calls are all skipped: it never falls to 0. */
 #define ALL UINT32_C(0x80000000)
-#define MOST_PROBES 8 /* of the table of dropped calls */
 
 __thread struct thread self;
 struct process *process;
@@ -36,7 +35,9 @@ static bool is_tried;
 static pthread_once_t is_prepared = PTHREAD_ONCE_INIT;
 static void prepare(void);
 static pthread_key_t at_thread_end;
-static struct ring *ended[1 << 12]; /* rings of threads that have ended, for new threads */
+struct ring *all_rings[MOST_RINGS];
+_Atomic uint32_t ring_count;
+static struct ring *ended[MOST_RINGS]; /* rings of threads that have ended, for new threads */
 static unsigned ended_count;
 
 #include "functions.h"
@@ -122,6 +123,7 @@ static void end_thread(void *ring)
     /* Other destructors of this thread may still call recorded functions. */
     self.is_off = true;
     self.ring = NULL;
+    forget_own_stack();
 }
 
 static void begin_process(void)
@@ -155,6 +157,7 @@ static void begin_process(void)
     atomic_store(&made->name_count, names);
     memcpy(made->magic, PROCESS_MAGIC, sizeof made->magic);
     process = made;
+    begin_looks_of_process();
     note_maps();
     show_file(name);
     watch_crashes();
@@ -195,6 +198,12 @@ static struct ring *make_ring(void)
     made->tid = (uint32_t)syscall(SYS_gettid);
     memcpy(made->magic, RING_MAGIC, sizeof made->magic);
     show_file(name);
+    uint32_t count = atomic_load(&ring_count);
+    if (count < MOST_RINGS) {
+        all_rings[count] = made;
+        atomic_store(&ring_count, count + 1);
+    }
+    add_thread_to_pool();
     return made;
 }
 
@@ -268,7 +277,6 @@ void leave_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from, int
         bool is_given_up = self.ring->frame[self.depth - 1] == frame && self.lane != (uint32_t)self.ring->thread;
         pop_call(now, is_given_up ? LEFT_EARLIER : 0);
     }
-    self.is_leaf = false;
 }
 
 /* Whether the recorder was left by a longjmp out of a signal's handler: then no function of its frame, or of one
@@ -291,52 +299,26 @@ bool is_left(uintptr_t now, bool is_entry)
 }
 
 /* Handle an EXIT that is not that of the innermost call: after longjmp, or of a call that began unrecorded. */
-void leave_unusual(Key key, int64_t now)
+void leave_unusual(const struct function *function, Key key, uintptr_t frame, uintptr_t site)
 {
-    uint32_t outer = self.depth;
-    while (outer > 0 && self.ring->stack[outer - 1] != key)
-        outer--;
-    if (outer == 0 && self.lane != (uint32_t)self.ring->thread)
+    for (uint32_t outer = self.depth; outer > 0; outer--) {
+        if (self.ring->stack[outer - 1] != key || (function->was_out && !is_exit_of(outer - 1, frame, site)))
+            continue;
+        int64_t now = now_ns();
+        while (self.depth >= outer)
+            pop_call(now, 0);
+        return;
+    }
+    /* One that was never left out began elsewhere. */
+    if (!function->was_out && self.lane != (uint32_t)self.ring->thread)
         atomic_fetch_add_explicit(&self.ring->strayed_calls, 1, memory_order_relaxed);
-    while (outer > 0 && self.depth >= outer)
-        pop_call(now, 0);
 }
 
 /* Count a call that is not recorded: there was no room for it, or for one that it is part of. */
-void count_skipped(Key key)
+void count_dropped(const struct function *function, _Atomic uint64_t *reason)
 {
-    uint64_t slot = key * UINT64_C(0x9e3779b97f4a7c15) >> 54 & (DROPPED - 1);
-    struct dropped_calls *rows = self.ring->dropped, *row = &rows[0];
-    for (uint64_t next = slot; next < slot + MOST_PROBES && row == rows; next++) {
-        struct dropped_calls *found = &rows[next % (DROPPED - 1) + 1];
-        if (found->key == 0)
-            found->key = key;
-        if (found->key == key)
-            row = found;
-    }
-    row->calls++;
-    atomic_store_explicit(self.skip_count, atomic_load_explicit(self.skip_count, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-}
-
-/* Leave a function out from now on, for all threads, if it is called too often and is too short. */
-void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns)
-{
-    Key key = leaf->key;
-    bool is_runaway =
-        now - leaf->since_ns < MANY * LEAST_NS_PER_CALL && leaf->total_ns < (int64_t)MANY * short_ns;
-    *leaf = (struct leaf_calls){.key = key, .since_ns = now};
-    if (!is_runaway || atomic_load(&process->left_out_count) >= LEFT_OUT / 2)
-        return;
-    for (uint32_t slot = left_out_slot(key);; slot = (slot + 1) & (LEFT_OUT - 1)) {
-        Key found = 0;
-        if (atomic_compare_exchange_strong(&process->left_out[slot], &found, key)) {
-            atomic_fetch_add(&process->left_out_count, 1);
-            return;
-        }
-        if (found == key)
-            return;
-    }
+    self.ring->dropped[function->row]++;
+    atomic_store_explicit(reason, atomic_load_explicit(reason, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 Key key_of_name(const char *name)
@@ -401,23 +383,32 @@ const char *recorder_folder(void) { return folder; }
 
 static void before_fork(void)
 {
+    hold_looks();
     pthread_mutex_lock(&lock);
     forked_by = getpid();
 }
 
-static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+    release_looks();
+}
 
 /* Begin anew in a forked child: it has its parent's rings mapped, and must never write there. */
 static void after_fork_in_child(void)
 {
     pthread_mutex_unlock(&lock);
+    release_looks();
     forked_from = process == NULL ? forked_from : process;
     process = NULL;
     counts = NULL;
     is_tried = false;
     is_forked = true;
     ended_count = 0;
+    ring_count = 0;
     memset(&self, 0, sizeof self);
+    forget_looks();
+    forget_stacks();
     forget_mpi();
 }
 
@@ -439,6 +430,7 @@ static void prepare(void)
     strcpy(folder, given);
     is_usage_wanted = getenv(USAGE_VARIABLE) != NULL;
     is_only_counting = getenv(COUNT_VARIABLE) != NULL;
+    prepare_looks();
     pthread_key_create(&at_thread_end, end_thread);
     at_quick_exit(end_process);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "layout.h"
+#include "looks.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -32,7 +33,6 @@ struct thread {
     uint32_t suspended;               /* open calls of the other stacks */
     _Atomic uint64_t *skip_count;     /* of the reason for which calls are skipped */
     bool is_lane_unsaid; /* no event since the change of the stack says which lane this is */
-    bool is_leaf;     /* the innermost open call has not called a recorded function yet */
     bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
     uintptr_t mpi_frame; /* of the MPI call that it is in, whose calls of MPI are not recorded; 0 for none */
@@ -57,18 +57,21 @@ extern struct counts *counts __attribute__((visibility("hidden")));
 
 /* Give this thread a ring; false where it has none, and is not recorded. */
 COLD bool begin_thread(void);
-COLD void leave_unusual(Key key, int64_t now);
+COLD void leave_unusual(const struct function *function, Key key, uintptr_t frame, uintptr_t site);
 COLD bool come_to_stack(uintptr_t frame, Key called, uintptr_t from);
 __attribute__((visibility("hidden"))) bool is_stack_left(uintptr_t frame, uintptr_t now);
 __attribute__((visibility("hidden"))) void resume_stack(void);
 __attribute__((visibility("hidden"))) void note_own_stack(void);
+__attribute__((visibility("hidden"))) void forget_own_stack(void);
 __attribute__((visibility("hidden"))) void end_stacks(int64_t now);
 __attribute__((visibility("hidden"))) void prepare_stacks(void);
-COLD void count_skipped(Key key);
+__attribute__((visibility("hidden"))) void forget_stacks(void);
+/* Whether a call of a function is open on a stack that its thread has left; no thread ends while looks are held. */
+__attribute__((visibility("hidden"))) bool is_suspended(Key key);
+COLD void count_dropped(const struct function *function, _Atomic uint64_t *reason);
 COLD void leave_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from, int64_t now);
 COLD bool is_other_call(Key called, uintptr_t site);
 COLD bool is_left(uintptr_t now, bool is_entry);
-COLD void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
 COLD bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
 __attribute__((visibility("hidden"))) void become_recorded(char **words);
@@ -80,13 +83,6 @@ __attribute__((visibility("hidden"))) void watch_crashes_of_thread(void);
 __attribute__((visibility("hidden"))) void forget_crashes_of_thread(void);
 __attribute__((visibility("hidden"))) void note_world(int rank, int size);
 __attribute__((visibility("hidden"))) void forget_mpi(void);
-
-/* A function is left out if it is called so often, and is so short, that recording it tells nothing and costs much:
- * MANY calls at least every LEAST_NS_PER_CALL, which last less than SHORT_NS on average (polls: SHORT_POLL_NS). */
-#define MANY 10000
-#define LEAST_NS_PER_CALL INT64_C(10000)
-#define SHORT_NS INT64_C(1000)
-#define SHORT_POLL_NS LEAST_NS_PER_CALL
 
 static inline int64_t now_ns(void)
 {
@@ -197,29 +193,10 @@ static inline void pop_call(int64_t now, uint32_t request)
     atomic_store_explicit(&self.ring->depth, --self.depth, memory_order_relaxed);
 }
 
-static inline uint32_t left_out_slot(Key key)
-{
-    return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 54) & (LEFT_OUT - 1);
-}
-
-/* Row of a function that is left out; -1 for any other. */
-static inline int left_out_row(Key key)
-{
-    if (LIKELY(atomic_load_explicit(&process->left_out_count, memory_order_relaxed) == 0))
-        return -1;
-    for (uint32_t slot = left_out_slot(key);; slot = (slot + 1) & (LEFT_OUT - 1)) {
-        Key found = atomic_load_explicit(&process->left_out[slot], memory_order_relaxed);
-        if (found == key)
-            return (int)slot;
-        if (found == 0)
-            return -1;
-    }
-}
-
 /* Where a function is called, and, in the highest 16 bits, from where in its code it calls us. */
 static inline uintptr_t packed(uintptr_t site, uintptr_t from) { return site == 0 ? 0 : site ^ from << 48; }
 
-/* `called` is the function that begins, and `site` is where it is called. */
+/* Whether the innermost open call was left. `called` is the function that begins, and `site` is where it is called. */
 static inline bool is_innermost_gone(uintptr_t frame, Key called, uintptr_t site, uintptr_t from)
 {
     if (self.depth == 0)
@@ -228,13 +205,36 @@ static inline bool is_innermost_gone(uintptr_t frame, Key called, uintptr_t site
     return is_gone(its, frame) || (UNLIKELY(its == frame) && is_other_call(called, packed(site, from)));
 }
 
-static inline void skip(Key key, uintptr_t frame, _Atomic uint64_t *reason)
+/* Leave out a call, and all that it calls. */
+static inline void skip(const struct function *function, Key key, uintptr_t frame, _Atomic uint64_t *reason)
 {
     self.skip_count = reason;
-    count_skipped(key);
+    count_dropped(function, reason);
     self.skipped = 1;
     self.skipped_key = key;
     self.skipped_frame = frame;
+}
+
+/* Room that functions of the program leave to what can be counted less well: half of the ring. */
+static inline uint32_t reserve_of(Key key) { return key & NAMED ? 0 : RING_EVENTS / 2; }
+
+static inline bool has_credit(struct function *function)
+{
+    return LIKELY(atomic_fetch_sub_explicit(&function->credit, 1, memory_order_relaxed) > 0) ||
+           renew_credit(function);
+}
+
+static inline void count_left_out(struct function *function)
+{
+    atomic_store_explicit(&function->was_out, 1, memory_order_relaxed);
+    self.ring->left_out[function->row]++;
+}
+
+/* Leave out one call, for which there is no room, and not what it calls. */
+static inline void pass_over(struct function *function, _Atomic uint64_t *reason)
+{
+    atomic_store_explicit(&function->was_out, 1, memory_order_relaxed);
+    count_dropped(function, reason);
 }
 
 /* `site` is where a function is called; 0 for what is no function of the program. */
@@ -242,24 +242,28 @@ static inline void enter_as(Key key, uintptr_t site, bool is_region)
 {
     if (!acquire_for(key))
         return;
-    int row;
+    struct function *function = NULL;
     if (UNLIKELY(self.skipped > 0 && is_gone(self.skipped_frame, FRAME)))
         self.skipped = 0;
     if (UNLIKELY(is_innermost_gone(FRAME, key, site, FROM)))
         leave_gone(FRAME, key, site, FROM, now_ns());
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped++;
-        count_skipped(key);
-    } else if (UNLIKELY((row = left_out_row(key)) >= 0)) {
-        self.ring->left_out[row]++;
+        self.skipped++;
+        if (!is_only_counting)
+            count_dropped(function_of(key), self.skip_count);
+    } else if ((function = function_of(key))->state != RECORDED || !has_credit(function)) {
+        count_left_out(function);
     } else if (UNLIKELY(self.depth == DEPTH)) {
-        skip(key, FRAME, &self.ring->too_deep);
-    } else if (UNLIKELY(!has_room(self.depth + 2))) {
+        skip(function, key, FRAME, &self.ring->too_deep);
+    } else if (UNLIKELY(!has_room(self.depth + 2 + reserve_of(key)))) {
         /* Room is kept for the EXIT of each open call. */
-        skip(key, FRAME, &self.ring->dropped_calls);
+        if (key & NAMED)
+            skip(function, key, FRAME, &self.ring->dropped_calls);
+        else
+            pass_over(function, &self.ring->dropped_calls);
     } else {
         push_call(key, is_region ? ANY_FRAME : FRAME, packed(site, FROM), now_ns());
-        self.is_leaf = true;
     }
     release();
 }
@@ -268,18 +272,33 @@ static inline void enter_at(Key key, uintptr_t site) { enter_as(key, site, false
 static inline void enter_region(Key key) { enter_as(key, 0, true); }
 static inline void enter(Key key) { enter_as(key, 0, false); }
 
-static inline void count_leaf_call(Key key, int64_t now, int64_t short_ns)
+/* Whether an EXIT may be that of an open call of its function. Where calls of a function are left out, a call that it
+ * made of itself may end: that was called elsewhere, and its frame lies below. */
+static inline bool is_exit_of(uint32_t call, uintptr_t frame, uintptr_t site)
 {
-    struct leaf_calls *leaf = &self.ring->leaf_calls[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
-    if (leaf->key != key)
-        *leaf = (struct leaf_calls){.key = key, .since_ns = now};
-    leaf->total_ns += now - self.ring->entry_ns[self.depth];
-    if (UNLIKELY(++leaf->calls == MANY))
-        leave_out_if_tiny(leaf, now, short_ns);
+    uintptr_t its = self.ring->frame[call];
+    return its == ANY_FRAME || ((self.ring->site[call] ^ site) << 16 == 0 && frame >= its);
 }
 
-/* `short_ns` is the duration below which a call of this function is short. */
-static inline void leave(Key key, int64_t short_ns)
+/* The same of the innermost open call. */
+static inline bool is_of_innermost(struct function *function, uintptr_t frame, uintptr_t site)
+{
+    if (LIKELY(is_exit_of(self.depth - 1, frame, site)))
+        return true;
+    if (!function->was_out)
+        function->is_irregular = true;
+    return function->is_irregular;
+}
+
+static inline void note_runtime(const struct function *function, int64_t runtime_ns)
+{
+    struct runtimes *runtimes = &self.ring->runtimes[function->row];
+    double runtime_us = 1e-3 * (double)runtime_ns;
+    runtimes->squares_us2 += runtime_us * runtime_us;
+    runtimes->calls++;
+}
+
+static inline void leave_at(Key key, uintptr_t site, bool is_poll)
 {
     if (!acquire())
         return;
@@ -289,17 +308,26 @@ static inline void leave(Key key, int64_t short_ns)
         self.skipped = 0;
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped--;
-    } else if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key)) {
+        release();
+        return;
+    }
+    struct function *function = function_of(key);
+    if (UNLIKELY(is_poll))
+        function->is_poll = true;
+    if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key && is_of_innermost(function, FRAME, site))) {
         int64_t now = now_ns();
         pop_call(now, 0);
-        if (self.is_leaf)
-            count_leaf_call(key, now, short_ns);
-        self.is_leaf = false;
-    } else if (left_out_row(key) < 0) {
-        leave_unusual(key, now_ns());
+        note_runtime(function, now - self.ring->entry_ns[self.depth]);
+    } else {
+        leave_unusual(function, key, FRAME, site);
     }
     release();
 }
+
+static inline void leave(Key key) { leave_at(key, 0, false); }
+
+/* Leave a call that asks whether something has come: however long it takes, that tells nothing. */
+static inline void leave_poll(Key key) { leave_at(key, 0, true); }
 
 /* Record a message, an operation or a counter. `thing` has all but the time and the kind. */
 static inline void record(enum Kind kind, struct event thing)

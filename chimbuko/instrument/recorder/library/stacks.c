@@ -27,7 +27,6 @@ struct lane {
     uint32_t number;
     uint32_t depth;
     uint32_t skipped;
-    bool is_leaf;
     Key skipped_key;
     uintptr_t skipped_frame;
     int64_t last_ns; /* of its last event */
@@ -47,7 +46,10 @@ struct stacks {
     uint32_t suspended;  /* after that */
     struct area areas[STACKS]; /* by their ends */
     struct lane lanes[STACKS]; /* the first one is that of the thread's own stack */
+    struct stacks *_Atomic next;
 };
+
+static struct stacks *_Atomic all_stacks; /* of all threads; who has something taken out of it holds looks */
 
 typedef _Unwind_Reason_Code unwinder(_Unwind_Trace_Fn, void *);
 static unwinder *unwind;
@@ -91,6 +93,9 @@ void note_own_stack(void)
     }
     run_in(own_low, own_end);
 }
+
+/* An end of a thread after which nothing may be recorded, nor counted. */
+void forget_own_stack(void) { run_in(0, 0); }
 
 static bool is_alternate(uintptr_t frame) { return frame >= alternate_low && frame < alternate_end; }
 
@@ -186,6 +191,10 @@ static bool begin_stacks(void)
         made->present = own;
         add_area(made, own_low, own_end, own);
         self.stacks = made;
+        struct stacks *first = atomic_load(&all_stacks);
+        do
+            atomic_store(&made->next, first);
+        while (!atomic_compare_exchange_weak(&all_stacks, &first, made));
     }
     return own != NULL;
 }
@@ -233,7 +242,6 @@ static void suspend(struct lane *lane)
     lane->skipped = self.skipped;
     lane->skipped_key = self.skipped_key;
     lane->skipped_frame = self.skipped_frame;
-    lane->is_leaf = self.is_leaf;
     lane->last_ns = self.written == 0 ? 0 : self.events[(self.written - 1) & self.mask].time_ns;
 }
 
@@ -256,7 +264,6 @@ void resume_stack(void)
     self.skipped = lane->skipped;
     self.skipped_key = lane->skipped_key;
     self.skipped_frame = lane->skipped_frame;
-    self.is_leaf = lane->is_leaf;
     self.lane = lane->number;
     self.is_lane_unsaid = true;
     self.suspended = stacks->suspended;
@@ -353,6 +360,34 @@ ALIGNED bool come_to_stack(uintptr_t frame, Key called, uintptr_t from)
     return (self.stacks != NULL || begin_stacks()) && come_to_area(frame, called, from);
 }
 
+/* Calls of a stack that its thread has come to again stay what they were there, as long as they are open. */
+bool is_suspended(Key key)
+{
+    for (const struct stacks *stacks = atomic_load(&all_stacks); stacks != NULL; stacks = atomic_load(&stacks->next))
+        for (uint32_t each = 0; each < stacks->lane_count; each++) {
+            const struct lane *lane = &stacks->lanes[each];
+            for (uint32_t call = 0; call < lane->depth; call++)
+                if (lane->calls[call].key == key)
+                    return true;
+        }
+    return false;
+}
+
+/* In a forked child: the other threads, and what is open on their stacks, are its parent's. */
+void forget_stacks(void) { atomic_store(&all_stacks, NULL); }
+
+static void take_out(struct stacks *stacks)
+{
+    struct stacks *first = stacks;
+    hold_looks();
+    if (!atomic_compare_exchange_strong(&all_stacks, &first, atomic_load(&stacks->next))) {
+        while (atomic_load(&first->next) != stacks)
+            first = atomic_load(&first->next);
+        atomic_store(&first->next, atomic_load(&stacks->next));
+    }
+    release_looks();
+}
+
 /* End the calls that are open on other stacks, as their thread ends. */
 void end_stacks(int64_t now)
 {
@@ -365,8 +400,10 @@ void end_stacks(int64_t now)
             change_lane(lane);
         while (self.depth > 0)
             pop_call(now, LEFT_EARLIER);
-        munmap(lane->calls, DEPTH * sizeof *lane->calls);
     }
     self.stacks = NULL;
+    take_out(stacks);
+    for (uint32_t each = 0; each < stacks->lane_count; each++)
+        munmap(stacks->lanes[each].calls, DEPTH * sizeof(struct open_call));
     munmap(stacks, sizeof *stacks);
 }
