@@ -15,6 +15,7 @@ import numpy.typing as npt
 from chimbuko.ad.calls.reportedcalls import REPORT, Reports
 from chimbuko.ad.calls.stacks import MAIN_THREAD
 from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.ad.handoff.opencalls import OpenCalls
 from chimbuko.ad.kernels.stack import UNCERTAIN, UNKNOWN
 from chimbuko.ad.modelsync.agentmodel import AgentModel
@@ -22,7 +23,7 @@ from chimbuko.core.arrays import Float64Array, Rows
 from chimbuko.core.calls.functionnames import function_matcher
 from chimbuko.core.calls.record import severity_us
 from chimbuko.core.calls.recordarrays import HEAD, MEMBER, NO_CALL, UNKNOWN_THREAD, PackedRecords
-from chimbuko.core.config import DETECTORS, AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.core.traceschema import StreamNames
 
@@ -232,6 +233,7 @@ class OverdueSearch:
         self._model = model
         self._config = config
         self._detector = make_detector(config)
+        self._limits = FunctionLimits(self._detector, config)
         self._ignored = [function_matcher(pattern) for pattern in config.ignore]
 
     def find(
@@ -243,9 +245,11 @@ class OverdueSearch:
         elapsed = elapsed_us(opened, history, silence_us, self._config.period_us, is_prompt)
         overdue = find_overdue(opened, history, elapsed)[:MOST_REPORTED]
         rows = known[overdue]
-        usual = DETECTORS[self._config.detector].default_threshold
-        limits = self._detector.limits(rows, np.full(len(rows), usual))
-        scores = self._detector.judge(limits.measures, elapsed[overdue]).score
+        functions = opened.calls["function"][overdue].tolist()
+        thresholds = np.array([self._limits.threshold_of(names.timers.get(n, "")) for n in functions])
+        limits = self._detector.limits(rows, thresholds)
+        # They are abnormal by the time for which they are open, of whatever else is known of their functions.
+        scores = np.maximum(self._detector.judge(limits.measures, elapsed[overdue]).score, thresholds)
         calls = []
         for call, score in zip(overdue.tolist(), scores.tolist(), strict=True):
             report = report_of(opened, call, history, score)

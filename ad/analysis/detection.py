@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,11 @@ from chimbuko.ad.analysis.streamstatistics import StreamStatistics, Timers
 from chimbuko.ad.calls.selection import NO_ROWS, Selection
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
-from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.detectors import Verdicts, make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.ad.kernels import label
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.arrays import Float64Array, Int32Array, Rows
-from chimbuko.core.calls.record import severity_us
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.traceschema import StreamNames
 
@@ -31,11 +31,11 @@ class Detection:
     def __init__(self, config: AnalysisConfig) -> None:
         self.usual = UsualRuntimes(config.metric == "inclusive")
         """Usual runtimes of comparable calls: those before, and those of the step."""
-        self._detector = make_detector(config)
-        self.schema = self._detector.schema
+        detector = make_detector(config)
+        self.schema = detector.schema
         self._use_inclusive = config.metric == "inclusive"
         self.statistics = StreamStatistics(self.schema, self._use_inclusive, config.is_frozen)
-        self.limits = FunctionLimits(self._detector, config)
+        self.limits = FunctionLimits(detector, config)
         self._named = 0
         self._is_wanted = np.zeros(0, np.uint8)
         self._flagged = np.empty(0, np.int32)
@@ -81,28 +81,28 @@ class Detection:
             typical,
         )
         abnormal = self._flagged[:found]
+        if found:
+            abnormal = abnormal[self._verdicts(stacks.calls[abnormal]).is_anomaly]
         self._is_wanted[stacks.calls["function"][abnormal]] = 1
         ordinary = typical[(self._is_wanted != 0) & (typical != NONE)]
         self._is_wanted[typical != NONE] = 0
         rows = np.concatenate([abnormal, ordinary, _without(landmarks, abnormal, ordinary)])
-        order = np.argsort(rows)
-        return self._judged(stacks, rows[order], order < found)
+        return self._judged(stacks, np.sort(rows))
 
-    def _judged(
-        self, stacks: CallStacks, rows: npt.NDArray[np.int32], is_anomaly: npt.NDArray[np.bool_]
-    ) -> Selection:
+    def _judged(self, stacks: CallStacks, rows: npt.NDArray[np.int32]) -> Selection:
         if not len(rows):
-            return Selection(rows, is_anomaly, *[np.empty(0) for _ in range(5)])
+            return Selection.none()
         calls = stacks.calls[rows]
-        of = calls["function"].astype(np.int64)
-        runtimes_us = self._runtimes_us(calls)
-        judged = self._detector.judge(self.limits.measures[of], runtimes_us)
-        expected_us = self.usual.expected_us(calls, judged.expected_us)
-        lost_us = severity_us(runtimes_us, expected_us)
-        self.statistics.note_anomalies(of[is_anomaly], lost_us[is_anomaly], judged.score[is_anomaly])
-        columns = judged.score, lost_us, expected_us, judged.spread_us, judged.seen
+        said = self._verdicts(calls)
+        of = calls["function"].astype(np.int64)[said.is_anomaly]
+        self.statistics.note_anomalies(of, said.lost_us[said.is_anomaly], said.score[said.is_anomaly])
+        columns = said.score, said.lost_us, said.expected_us, said.spread_us, said.seen
         # A kernel that meets an array that is not contiguous is compiled once more, in mid-stream.
-        return Selection(rows, is_anomaly, *map(np.ascontiguousarray, columns))
+        return Selection(rows, said.is_anomaly, *map(np.ascontiguousarray, columns))
+
+    def _verdicts(self, calls: Rows) -> Verdicts:
+        timers = calls["function"].astype(np.int64)
+        return self.limits.judge(timers, self._runtimes_us(calls), partial(self.usual.expected_us, calls))
 
     def _runtimes_us(self, calls: Rows) -> Float64Array:
         inclusive_us = calls["exit"] - calls["entry"]

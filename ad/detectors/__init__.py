@@ -9,11 +9,13 @@ runtimes into judgements. It keeps no state: what is known is in the table, whic
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Protocol
 
-from chimbuko.core.arrays import Float64Array
+import numpy as np
+
+from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.statistics.schema import TableSchema
@@ -41,11 +43,41 @@ class Judgements:
     """Judgements of a detector about calls, float64[calls] each."""
 
     score: Float64Array
-    """Distance from ordinary, comparable across functions."""
+    """Distance from ordinary in the unit of the threshold, comparable across functions."""
     expected_us: Float64Array
     spread_us: Float64Array
     seen: Float64Array
     """Number of calls of the function that were known."""
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Labels of calls with the numbers that they follow from, as parallel arrays.
+
+    A call is abnormal where its score reaches the threshold of its function, and the time it lost the least
+    difference that counts.
+    """
+
+    is_anomaly: BoolArray
+    score: Float64Array
+    lost_us: Float64Array
+    expected_us: Float64Array
+    """Runtime that comparable calls take."""
+    spread_us: Float64Array
+    seen: Float64Array
+    """Number of calls of the function that were known."""
+    threshold: Float64Array
+    """Threshold of each call's function."""
+    is_costly: BoolArray
+    """Whether each differs from what was expected by the least difference that counts."""
+
+    def upheld(self, is_upheld: BoolArray) -> Verdicts:
+        """Return verdicts in which these calls are abnormal too, if they lost enough: they reach the
+        threshold by what they belong to, and not by their runtime alone.
+        """
+        is_abnormal = is_upheld & self.is_costly
+        score = np.where(is_abnormal, np.maximum(self.score, self.threshold), self.score)
+        return replace(self, is_anomaly=self.is_anomaly | is_abnormal, score=score)
 
 
 class Detector(Protocol):

@@ -10,8 +10,9 @@ mends.
   the counts of one over the bins of the other, so that the result depended on the order.
 - They reach as far as the common calls, not to the longest call: one huge value left one bin
   to all others. What lies outside has the highest score, as theirs has.
-- The score of the rarest bin, to which the threshold is relative, follows from the number of calls: that of
-  one call alone in 16 bins. Theirs was the highest score of all bins that are not empty: two equal delays
+- Scores are on the scale of the threshold, from the commonest bin (0) to the rarest (1), and not in bits.
+- The score of the rarest bin follows from the number of calls: that of one call alone in 16 bins. Theirs
+  was the highest score of all bins that are not empty: two equal delays
   lowered it to their own, and in a histogram of equal counts it was the score of every bin. It grows with
   the calls, so a threshold that only ever rises needs no further rule.
 - COPOD: the tails are those of each peak. Those of all calls together are not where the gaps are.
@@ -39,6 +40,7 @@ class ScoredBins:
 
     def __init__(self, config: AnalysisConfig) -> None:
         self._buckets = BUCKETED_PROFILE.slices["buckets"]
+        self._fast_side = config.fast_side
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
         """Return limits: bins that score less than the threshold are ordinary."""
@@ -49,19 +51,22 @@ class ScoredBins:
         return Limits(edges_us, measures[:, histogram.MEDIAN], measures)
 
     def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
-        """Judge by the score of the bin, 100 outside of all bins, 0 for young functions."""
-        low, width, count, median, spread, seen = measures[:, : histogram.SCORES].T
+        """Judge by the score of the bin; 0 for young functions, and below all bins where short calls are
+        ordinary.
+        """
+        low, width, count, median, spread, seen, outside = measures[:, : histogram.SCORES].T
         is_known = count > 0
         place = np.divide(runtimes_us - low, width, out=np.zeros(len(measures)), where=is_known)
         is_inside = (place >= 0) & (place < count)
         bins = np.where(is_inside, place, 0.0).astype(np.int64)
         inside = measures[np.arange(len(measures)), histogram.SCORES + bins]
-        score = np.where(is_inside, inside, histogram.MOST_SCORE)
-        return Judgements(np.where(is_known, score, 0.0), median, spread, seen)
+        score = np.where(is_inside, inside, outside)
+        is_scored = is_known & (self._fast_side | (place >= 0))
+        return Judgements(np.where(is_scored, score, 0.0), median, spread, seen)
 
 
 class Hbos(ScoredBins):
-    """Flags calls in bins that hold too few; 200 bins, score -log2 of the share of calls in the bin.
+    """Flags calls in bins that hold too few; 200 bins, score by -log2 of the share of calls in the bin.
 
     Source: Goldstein and Dengel, KI 2012; the C++ Chimbuko's default.
     """

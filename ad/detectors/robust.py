@@ -26,6 +26,12 @@ few values have no tail.
 """
 FEW_SHARE = 0.1
 """Share of the calls, but at least one call, that may be abnormal: what comes more often is how it runs."""
+SHORTEST_US = 0.5
+"""Runtime of a call shorter than a clock tick, in µs."""
+AT_LIMIT, THRESHOLD = tail.FIT_CELLS, tail.FIT_CELLS + 1
+"""Columns of the measures after those of the fit: quantile of the limit by the line, and the threshold."""
+MEASURES = tail.FIT_CELLS + 2
+SMALLEST = np.finfo(np.float64).tiny
 
 
 class Robust:
@@ -52,25 +58,23 @@ class Robust:
         _limit_few(counts, thresholds, upper, fits)
         edges_us = np.full((len(table), 2), -np.inf)
         edges_us[:, 1] = np.exp(upper)
+        measures = [_measures(fits, upper, thresholds)]
         if self._fast_side:
-            lower, _ = self._beyond(counts[:, ::-1], _BACKWARDS, thresholds)
+            lower, backwards = self._beyond(counts[:, ::-1], _BACKWARDS, thresholds)
             edges_us[:, 0] = np.exp(-lower)
-        return Limits(edges_us, np.exp(fits[:, tail.MEDIAN]), fits)
+            measures.append(_measures(backwards, lower, thresholds))
+        return Limits(edges_us, np.exp(fits[:, tail.MEDIAN]), np.concatenate(measures, axis=1))
 
     def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
         """Judge by the normal quantile that is exceeded as seldom as the runtime; 0 for young functions."""
-        slope, share = measures[:, tail.SLOPE], measures[:, tail.MODE_SHARE]
-        is_known = slope > 0
-        median_us = np.exp(measures[:, tail.MEDIAN])
-        distance = np.log(np.maximum(runtimes_us, 0.5)) - measures[:, tail.CENTRE]
-        z = measures[:, tail.CENTRE_Z] + np.divide(
-            distance, slope, out=np.zeros(len(measures)), where=is_known
-        )
-        # A mode that holds few of the calls makes its tail rarer: exp(-z²/2) times its share.
-        rarer = -2.0 * np.log(np.where(is_known, share, 1.0))
-        score = np.where(is_known, np.sqrt(z * z + np.where(z > 0, rarer, 0.0)), 0.0)
-        spread_us = np.where(is_known, median_us * np.expm1(slope), 0.0)
-        return Judgements(score, median_us, spread_us, measures[:, tail.SEEN])
+        ln_us = np.log(np.maximum(runtimes_us, SHORTEST_US))
+        fit = measures[:, :MEASURES]
+        score = _score(fit, ln_us)
+        if self._fast_side:
+            score = np.where(ln_us < fit[:, tail.MEDIAN], _score(measures[:, MEASURES:], -ln_us), score)
+        median_us = np.exp(fit[:, tail.MEDIAN])
+        spread_us = np.where(fit[:, tail.SLOPE] > 0, median_us * np.expm1(fit[:, tail.SLOPE]), 0.0)
+        return Judgements(score, median_us, spread_us, fit[:, tail.SEEN])
 
     @staticmethod
     def _beyond(
@@ -104,3 +108,33 @@ def _limit_few(
     fits[rows, tail.CENTRE] = LN_EDGES[others + 1]
     fits[rows, tail.SLOPE] = (upper[rows] - LN_EDGES[others + 1]) / thresholds[rows]
     fits[rows, tail.MODE_SHARE] = 1.0
+
+
+def _measures(fits: Float64Array, limits: Float64Array, thresholds: Float64Array) -> Float64Array:
+    """Return the fits with what the limit's quantile is by the line, and what it stands for."""
+    at_limits = _quantile(fits, np.where(fits[:, tail.SLOPE] > 0, limits, fits[:, tail.CENTRE]))
+    return np.concatenate([fits, at_limits[:, None], thresholds[:, None]], axis=1)
+
+
+def _score(measures: Float64Array, ln_us: Float64Array) -> Float64Array:
+    """Return the quantile by the line, stretched so that the limit has the threshold for its score.
+
+    Where many delays are, the limit lies lower than where the line reaches the threshold, and for a young
+    function further out; what is said of a call has to follow.
+    """
+    at_limit, threshold = measures[:, AT_LIMIT], measures[:, THRESHOLD]
+    # With a threshold near 0 the limit may lie amid the calls: there the line's quantile says nothing.
+    stretch = threshold / np.maximum(at_limit, np.maximum(0.5 * threshold, SMALLEST))
+    score = threshold + stretch * (_quantile(measures, ln_us) - at_limit)
+    return np.where(measures[:, tail.SLOPE] > 0, np.maximum(score, 0.0), 0.0)
+
+
+def _quantile(fits: Float64Array, ln_us: Float64Array) -> Float64Array:
+    """Return the normal quantile that as few calls exceed as the runtime, by the line."""
+    is_known = fits[:, tail.SLOPE] > 0
+    slope, share = np.where(is_known, fits[:, [tail.SLOPE, tail.MODE_SHARE]].T, 1.0)
+    z = fits[:, tail.CENTRE_Z] + (ln_us - fits[:, tail.CENTRE]) / slope
+    # A mode that holds few of the calls makes its tail rarer: exp(-z²/2) times its share. Far below the mode,
+    # where calls are exceeded by all of it, the quantile ends at 0.
+    quantile: Float64Array = np.sqrt(np.maximum(z * np.abs(z) - 2.0 * np.log(share), 0.0))
+    return quantile

@@ -22,6 +22,7 @@ class Sstd:
     recheck_growth = 0.0
 
     def __init__(self, config: AnalysisConfig) -> None:
+        self._fast_side = config.fast_side
         self._columns = PROFILE.slices[f"{config.metric}_us"]
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
@@ -37,9 +38,10 @@ class Sstd:
         return Limits(edges_us, mean, np.stack([n, mean, spread_us], axis=1))
 
     def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
-        """Judge by the distance from the mean in standard deviations."""
+        """Judge by the distance from the mean in standard deviations; 0 on the side that nobody asks for."""
         n, mean, spread_us = measures.T
         is_spread = (spread_us > 0) & np.isfinite(spread_us)
-        distance_us = np.abs(runtimes_us - mean)
+        above_us = runtimes_us - mean
+        distance_us = np.abs(above_us) if self._fast_side else np.maximum(above_us, 0.0)
         score = np.divide(distance_us, spread_us, out=np.zeros(len(measures)), where=is_spread)
         return Judgements(score, mean, np.where(is_spread, spread_us, 0.0), n)

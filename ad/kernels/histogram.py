@@ -35,17 +35,17 @@ ALONE_BINS = 16.0
 """Number of bins, of 200, in which a call stands alone when it is as rare as can be measured."""
 GAP_SHARE = ALONE_BINS / BINS
 """Minimum distance of two peaks, as a share of the histogram's range."""
-MOST_SCORE = 100.0
+MOST_BITS = 100.0
 NOTHING = 78.88e-32
-"""Share added to each bin's, so that an empty bin scores 100."""
+"""Share added to each bin's, so that an empty bin has 100 bits."""
 SCOTT = 3.5
 """Bin width of COPOD in standard deviations, times the cube root of the calls (Scott 1979)."""
 
-LOW, WIDTH, COUNT, MEDIAN, SPREAD, SEEN = range(6)
-SCORES = 6
+LOW, WIDTH, COUNT, MEDIAN, SPREAD, SEEN, OUTSIDE = range(7)
+SCORES = 7
 MEASURES = SCORES + BINS
 """Width of a row of measures: begin, width and number of the bins; median, spread and number of the calls;
-then the score of each bin.
+the score outside of all bins; then that of each bin.
 """
 EDGES = 16
 """Maximum number of edges, twice that of the ranges of ordinary runtimes."""
@@ -135,19 +135,33 @@ def _bits(share: float) -> float:
 
 @inner
 def _copod_score(above: Float64Array, begin: float, end: float, us: float, skewness: float) -> float:
-    """Return COPOD's score of a runtime in a peak."""
+    """Return COPOD's score of a runtime in a peak, in bits."""
     before, after = _calls_up_to(above, begin), _calls_up_to(above, end)
     at = min(max(_calls_up_to(above, us), before), after)
     left, right = _bits((at - before) / (after - before)), _bits((after - at) / (after - before))
     weighted = (left if skewness < 1.0 else 0.0) + (right if skewness > -1.0 else 0.0)
-    return min(max(0.5 * (left + right), weighted), MOST_SCORE)
+    return min(max(0.5 * (left + right), weighted), MOST_BITS)
+
+
+@inner
+def _to_scale(measures: Float64Array) -> None:
+    """Turn the bits of the bins into scores: 0 for those of the commonest bin, 1 for those of the rarest."""
+    count = int(measures[COUNT])
+    least = measures[SCORES]
+    for number in range(1, count):
+        least = min(least, measures[SCORES + number])
+    most = math.log2(ALONE_BINS * measures[SEEN])
+    for number in range(count):
+        bits = measures[SCORES + number]
+        measures[SCORES + number] = (bits - least) / (most - least) if least < most else 1.0
+    measures[OUTSIDE] = (MOST_BITS - least) / (most - least) if least < most else 1.0
 
 
 @inner
 def _write_spans(measures: Float64Array, limit: float, least: float, edges: Float64Array) -> None:
     """Write the ranges of bins that score less than ``limit``, or lie between the median and ``least``.
 
-    Where they are too many the lowest ones are joined.
+    Where they are too many the lowest ones are joined. Beyond the last, no bin scores less than one before.
     """
     every = np.empty(BINS + 2)
     found = 0
@@ -163,12 +177,17 @@ def _write_spans(measures: Float64Array, limit: float, least: float, edges: Floa
     left_out = max(found - EDGES, 0)
     for edge in range(found - left_out):
         edges[edge] = every[edge if edge == 0 else edge + left_out]
+    highest = 0.0
+    for number in range(int(measures[COUNT])):
+        if found > 0 and measures[LOW] + measures[WIDTH] * number >= every[found - 1]:
+            highest = max(highest, measures[SCORES + number])
+            measures[SCORES + number] = highest
 
 
 @inner
 def _score_as_hbos(calls: Float64Array, total: float, measures: Float64Array) -> None:
     for number in range(len(calls)):
-        measures[SCORES + number] = _bits(calls[number] / total)
+        measures[SCORES + number] = min(_bits(calls[number] / total), MOST_BITS)
 
 
 @inner
@@ -181,7 +200,7 @@ def _score_as_copod(
     peaks = _peaks(counts, above[0], low, high, begins, ends)
     for number in range(count):
         centre = low + width * (number + 0.5)
-        least = MOST_SCORE
+        least = MOST_BITS
         for peak in range(peaks):
             least = min(least, _copod_score(above, begins[peak], ends[peak], centre, skewness))
         measures[SCORES + number] = least
@@ -202,8 +221,7 @@ def score_bins(
     counts
         Calls of each function by runtime, float64[rows, BUCKETS].
     thresholds
-        Where between the score of the commonest bin (0) and that of the rarest (1) a bin becomes abnormal,
-        float64[rows].
+        Score from which on a bin is abnormal, float64[rows].
     edges
         Begin and end of each range in turn in µs, then infinity; float64[rows, EDGES], filled. All runtimes
         are ordinary for functions with fewer than ``FEWEST_CALLS`` calls.
@@ -236,8 +254,5 @@ def score_bins(
             _score_as_copod(counts[row], above, high, skewness, own)
         else:
             _score_as_hbos(calls, seen, own)
-        least = own[SCORES]
-        for number in range(1, count):
-            least = min(least, own[SCORES + number])
-        most = max(math.log2(ALONE_BINS * seen), least)
-        _write_spans(own, least + thresholds[row] * (most - least), young_us, edges[row])
+        _to_scale(own)
+        _write_spans(own, thresholds[row], young_us, edges[row])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chimbuko.ad.detectors.offline import FinalJudge
-from chimbuko.core.arrays import Float64Array
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.explain.explaining import Say, explain_at_end, explain_run, is_explained_at_end
-from chimbuko.provenance.explain.relabelling import Relabelled, Verdicts, relabel
+from chimbuko.provenance.explain.relabelling import Relabelled, relabel
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.runs.directory import RunDirectory
@@ -38,22 +37,12 @@ def relabel_run(
     info = run.read_info()
     judge = FinalJudge(load_model(run.model_path, info.config), info.config)
 
-    def verdicts(
-        program: str, function: str, exclusive_us: Float64Array, inclusive_us: Float64Array
-    ) -> Verdicts | None:
-        said = judge.judge(program, function, exclusive_us, inclusive_us)
-        if said is None:
-            return None
-        of = said.judged
-        runtimes_us = inclusive_us if info.config.metric == "inclusive" else exclusive_us
-        return Verdicts(said.is_anomaly, of.score, runtimes_us, of.expected_us, of.spread_us, of.seen)
-
     # Waits are judged by what they waited for, so that has to be known.
     if not is_explained:
         explain_run(run, is_hasty)
     engine = open_for_writing(run.used_store_url(info))
     try:
-        relabelled = relabel(engine, info.id, verdicts, is_deleting)
+        relabelled = relabel(engine, info.id, judge.judge, is_deleting)
     finally:
         close(engine)
     # What the trace knew is in the store now.

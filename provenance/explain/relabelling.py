@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select, update
 
+from chimbuko.ad.detectors import Verdicts
 from chimbuko.core.arrays import BoolArray, Float64Array
-from chimbuko.core.calls.record import CLEARLY, call_id, severity_us
+from chimbuko.core.calls.record import call_id
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import (
     CALLS,
@@ -33,22 +34,10 @@ AT_ONCE = 10_000
 """Number of calls that are judged together."""
 
 
-@dataclass(frozen=True)
-class Verdicts:
-    """Verdicts about some calls, as parallel arrays."""
-
-    is_anomaly: BoolArray
-    score: Float64Array
-    runtime_us: Float64Array
-    """Runtime by which the calls are judged."""
-    expected_us: Float64Array
-    spread_us: Float64Array
-    seen: Float64Array
-
-
-Judge = Callable[[str, str, Float64Array, Float64Array], Verdicts | None]
-"""Function that judges calls, given the names of program and function and the exclusive and inclusive
-runtimes of the calls in µs; it returns None where too little is known of the function."""
+Judge = Callable[[str, str, Float64Array, Float64Array, Float64Array], Verdicts | None]
+"""Function that judges calls, given the names of program and function, the exclusive and inclusive runtimes
+of the calls, and what was expected of each when it was recorded, in µs; it returns None where too little is
+known of the function."""
 
 
 class Relabelled(msgspec.Struct, frozen=True):
@@ -73,12 +62,15 @@ class Relabelling:
     """Program and rank, i8[calls, 2]."""
     steps: npt.NDArray[np.int64]
     was_anomaly: BoolArray
-    is_anomaly: BoolArray
     is_relabelled: BoolArray
     """Whether the new label is another than while the run went on."""
     old_severity_us: Float64Array
-    severity_us: Float64Array
-    expected_us: Float64Array
+    verdicts: Verdicts
+
+    @property
+    def is_anomaly(self) -> BoolArray:
+        """Whether each call is abnormal now."""
+        return self.verdicts.is_anomaly
 
     @property
     def is_acquitted(self) -> BoolArray:
@@ -90,9 +82,10 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
     """Judge all calls of a run again, in one transaction; calls that have not ended stay as they are.
 
     An incident whose origin was flagged stays whole if the origin is abnormal by the model, or held up others
-    whose calls were flagged: how often ranks wait for delays says nothing of whether delays are ordinary. All
-    counts follow from the new labels. A call that is normal now belongs to no incident, unless it is found to
-    have waited for one (``explain``).
+    whose calls were flagged: how often ranks wait for delays says nothing of whether delays are ordinary.
+    Those of its calls that the model takes for ordinary score as much as the threshold. All counts follow
+    from the new labels. A call that is normal now belongs to no incident, unless it is found to have waited
+    for one (``explain``).
 
     Parameters
     ----------
@@ -114,8 +107,8 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
         changes: list[Relabelling] = []
         for some in judged:
             stays = some.was_anomaly & np.isin(some.incidents, upheld)
-            change = some.changed(some.verdicts.is_anomaly | stays)
-            _write(connection, change, some.verdicts, version or 0)
+            change = some.changed(some.verdicts.upheld(stays))
+            _write(connection, change, version or 0)
             changes.append(change)
         _recount(connection, run, changes)
         now_normal = [key for change in changes for key in change.keys[change.is_acquitted].tolist()]
@@ -145,27 +138,20 @@ class _Judged:
     was_anomaly: BoolArray
     is_relabelled: BoolArray
     severity_us: Float64Array
-    expected_us: Float64Array
     incidents: npt.NDArray[np.str_]
     verdicts: Verdicts
 
-    def changed(self, is_anomaly: BoolArray) -> Relabelling:
+    def changed(self, verdicts: Verdicts) -> Relabelling:
         """Return the calls with new labels."""
-        said = self.verdicts
-        lowest, highest = said.expected_us / CLEARLY, said.expected_us * CLEARLY
-        is_own = (self.expected_us > 0.0) & ((self.expected_us <= lowest) | (self.expected_us >= highest))
-        expected_us = np.where(is_own, self.expected_us, said.expected_us)
         return Relabelling(
             function=self.function,
             keys=self.keys,
             ranks=self.ranks,
             steps=self.steps,
             was_anomaly=self.was_anomaly,
-            is_anomaly=is_anomaly,
-            is_relabelled=self.is_relabelled ^ (self.was_anomaly ^ is_anomaly),
+            is_relabelled=self.is_relabelled ^ (self.was_anomaly ^ verdicts.is_anomaly),
             old_severity_us=self.severity_us,
-            severity_us=severity_us(said.runtime_us, expected_us),
-            expected_us=expected_us,
+            verdicts=verdicts,
         )
 
 
@@ -176,7 +162,7 @@ def _judged(connection: Connection, run: int, judge: Judge) -> Iterator[_Judged]
             (keys, programs, ranks, begin_steps, begin_rows, steps) = columns[:6]
             was_anomaly, is_relabelled = (column.astype(np.bool_) for column in columns[6:8])
             severity, expected, exclusive, inclusive = (column.astype(np.float64) for column in columns[8:12])
-            verdicts = judge(program, function, exclusive, inclusive)
+            verdicts = judge(program, function, exclusive, inclusive, expected)
             if verdicts is None:
                 continue
             places = zip(
@@ -191,7 +177,6 @@ def _judged(connection: Connection, run: int, judge: Judge) -> Iterator[_Judged]
                 was_anomaly=was_anomaly,
                 is_relabelled=is_relabelled,
                 severity_us=severity,
-                expected_us=expected,
                 incidents=np.array([row.incident_id or "" for row in rows]),
                 verdicts=verdicts,
             )
@@ -240,16 +225,17 @@ def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: se
     ]
 
 
-def _write(connection: Connection, change: Relabelling, verdicts: Verdicts, version: int) -> None:
+def _write(connection: Connection, change: Relabelling, version: int) -> None:
+    said = change.verdicts
     columns: dict[str, npt.NDArray[Any]] = {
         "key": change.keys,
-        "is_anomaly": change.is_anomaly,
+        "is_anomaly": said.is_anomaly,
         "is_relabelled": change.is_relabelled,
-        "score": verdicts.score,
-        "severity_us": change.severity_us,
-        "expected_us": change.expected_us,
-        "spread_us": verdicts.spread_us,
-        "seen": verdicts.seen.astype(np.int64),
+        "score": said.score,
+        "severity_us": said.lost_us,
+        "expected_us": said.expected_us,
+        "spread_us": said.spread_us,
+        "seen": said.seen.astype(np.int64),
         "model_version": np.full(len(change.keys), version),
     }
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
@@ -278,7 +264,7 @@ def _recount(connection: Connection, run: int, changes: Sequence[Relabelling]) -
     functions: dict[int, _Difference] = defaultdict(_Difference)
     for change in changes:
         anomalies = change.is_anomaly.astype(np.int64) - change.was_anomaly
-        lost_us = np.where(change.is_anomaly, change.severity_us, 0.0)
+        lost_us = np.where(change.is_anomaly, change.verdicts.lost_us, 0.0)
         lost_us -= np.where(change.was_anomaly, change.old_severity_us, 0.0)
         for at in np.flatnonzero((anomalies != 0) | (lost_us != 0.0)).tolist():
             program, rank = change.ranks[at].tolist()

@@ -161,7 +161,7 @@ def test_labels_are_given_again_to_a_run_that_has_ended(first: Run, tmp_path: Pa
         runtime_us = np.array([float(record.exclusive_us)])
         said = judge.judge("made", record.function, runtime_us, runtime_us)
         assert said is not None and bool(said.is_anomaly[0]) == (record.label == "anomaly")
-        assert record.score == pytest.approx(float(said.judged.score[0]))
+        assert record.score == pytest.approx(float(said.score[0]))
 
 
 def relabel(folder: Path, *options: str) -> dict[str, int]:

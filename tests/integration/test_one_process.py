@@ -17,7 +17,7 @@ import pytest
 
 from chimbuko.core.config import DETECTORS
 from chimbuko.core.statistics.model import load_model
-from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.runtime.runs.scratch import left_behind
@@ -77,6 +77,36 @@ def is_alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def judged_calls(run: Run) -> list[CallSummary]:
+    """All recorded calls that have ended."""
+    with open_run(RunDirectory(run.folder)) as provenance:
+        found = provenance.calls.page(CallFilter(label=None), limit=100_000).calls
+    return [call for call in found if call.exit_us]
+
+
+def assert_labels_follow(run: Run) -> None:
+    """Flagged is what reaches the threshold and lost the minimum: what ``query --min-score`` finds."""
+    config, calls = run.info.config, judged_calls(run)
+    assert calls
+    for call in calls:
+        reaches = call.score >= config.usual_threshold
+        is_flagged = call.label == "anomaly"
+        assert reaches or not is_flagged, call
+        if reaches and call.severity_us > 0.0:
+            assert is_flagged == (call.severity_us >= config.min_anomaly_us), call
+
+
+def assert_longer_calls_score_no_less(run: Run) -> None:
+    """By the final model, within a function; what an incident upholds has the threshold for its score."""
+    by_function: dict[str, list[tuple[int, float]]] = {}
+    for call in judged_calls(run):
+        if call.score != run.info.config.usual_threshold:
+            by_function.setdefault(call.function, []).append((call.exclusive_us, call.score))
+    for function, calls in by_function.items():
+        scores = [score for _, score in sorted(calls)]
+        assert scores == sorted(scores), function
+
+
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_leaves_what_separate_processes_leave(detector: str, heat4: Path, start: Start) -> None:
     words = ["--trace", heat4 / "*.bp", "--detector", detector]
@@ -85,6 +115,9 @@ def test_leaves_what_separate_processes_leave(detector: str, heat4: Path, start:
     assert differences(one.folder, separate.folder) == []
     assert records(one) == records(separate)
     assert is_alike(report(one), report(separate))
+    assert_labels_follow(one)
+    if detector in ("robust", "sstd"):
+        assert_longer_calls_score_no_less(one)
     config = one.info.config
     models = [load_model(run.folder / "model.msgpack", config) for run in (one, separate)]
     ours, theirs = (dict(zip(model.functions, model.table.tolist(), strict=True)) for model in models)
@@ -96,6 +129,7 @@ def test_without_a_final_judgement_and_with_one_core(heat4: Path, start: Start) 
     one, separate = analysed(start, *words, "--cores", "0"), analysed(start, *words, "--separate")
     assert differences(one.folder, separate.folder) == []
     assert records(one) == records(separate)
+    assert_labels_follow(one)
 
 
 def test_broken_traces(start: Start, tmp_path: Path) -> None:
@@ -111,6 +145,7 @@ def test_traces_of_other_tools(start: Start) -> None:
     one, separate = analysed(start, *words), analysed(start, *words, "--separate")
     assert is_without_services(one)
     assert differences(one.folder, separate.folder) == []
+    assert_labels_follow(one)
 
 
 def test_learned_model_goes_on(heat4: Path, start: Start) -> None:

@@ -32,12 +32,17 @@ class SlowHistogram:
             scott = 3.5 * self.spread / self.total ** (1 / 3)
             self.edges = np.linspace(self.low, self.high, 1 + self.bins((self.high - self.low) / scott))
             middle = (self.edges[1:] + self.edges[:-1]) / 2
-            self.scores = np.array([self.copod_score(us, skewness) for us in middle])
+            self.bits = np.array([self.copod_score(us, skewness) for us in middle])
         else:
             self.edges = np.linspace(self.low, self.high, histogram.BINS + 1)
-            self.scores = -np.log2(calls / self.total + 78.88e-32)
-        rarest = max(math.log2(histogram.ALONE_BINS * self.total), self.scores.min())
-        self.limit = self.scores.min() + threshold * (rarest - self.scores.min())
+            self.bits = np.minimum(-np.log2(calls / self.total + 78.88e-32), 100.0)
+        commonest, rarest = self.bits.min(), math.log2(histogram.ALONE_BINS * self.total)
+        self.scores = (self.bits - commonest) / (rarest - commonest)
+        self.outside = (100.0 - commonest) / (rarest - commonest)
+        self.limit = threshold
+        begins = self.edges[:-1]
+        is_beyond = begins > np.max(begins[self.is_ordinary()], initial=-math.inf)
+        self.scores[is_beyond] = np.maximum.accumulate(self.scores[is_beyond])
 
     @staticmethod
     def bins(wanted: float) -> int:
@@ -93,16 +98,23 @@ class SlowHistogram:
         return min(scores)
 
     def score(self, us: float) -> float:
-        """Of a runtime."""
-        if not self.edges[0] <= us < self.edges[-1]:
-            return 100.0
+        """Of a runtime; nobody looks for short ones."""
+        if us < self.edges[0]:
+            return 0.0
+        if us >= self.edges[-1]:
+            return float(self.outside)
         return float(self.scores[np.searchsorted(self.edges, us, side="right") - 1])
+
+    def is_ordinary(self) -> np.ndarray:
+        """Which bins are."""
+        begins = self.edges[:-1]
+        is_young = (begins >= self.median) & (begins < self.young_us)
+        return (self.scores < self.limit) | is_young
 
     def spans(self) -> list[tuple[float, float]]:
         """Begin and end of each span of ordinary bins."""
         begins = self.edges[:-1]
-        is_young = (begins >= self.median) & (begins < self.young_us)
-        is_ordinary = (self.scores < self.limit) | is_young
+        is_ordinary = self.is_ordinary()
         found = []
         for ordinary, group in groupby(range(len(begins)), key=is_ordinary.__getitem__):
             run = list(group)

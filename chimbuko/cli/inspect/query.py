@@ -103,7 +103,7 @@ def _print_calls(calls: list[CallSummary], zero_us: int, with_program: bool, wit
             format_duration_us(call.exclusive_us),
             ("" if call.exit_us else "≥ ") + format_duration_us(call.inclusive_us),
             format_duration_us(call.expected_us),
-            f"{call.score:.1f}",
+            f"{call.score:.2f}",
             shown[call.function],
         ]
         for call in calls

@@ -12,6 +12,7 @@ from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import CallRecord, CounterValue
 from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.units import against_usual, format_duration_us, format_share, format_signed_us
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
@@ -81,11 +82,11 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
             answer = {"call": as_object(call), "normal": as_object(normal), "node": beside}
             print_json(answer)
             return
-        judged_by = provenance.run().config.metric
+        config = provenance.run().config
         beside = node_beside(provenance.reader, call)
         program = provenance.programs().get(call.program, str(call.program))
     output = Output()
-    _print_headline(output, call, judged_by, program, time_range[0] if time_range else call.step_start_us)
+    _print_headline(output, call, config, program, time_range[0] if time_range else call.step_start_us)
     _print_stack(output, call)
     _print_window(output, call)
     _print_messages(output, call)
@@ -104,8 +105,10 @@ def headline(call: CallRecord, metric: str) -> str:
     return took + against_usual(runtime_us, call.expected_us, format_duration_us(call.expected_us))
 
 
-def _print_headline(output: Output, call: CallRecord, metric: str, program: str, start_us: int) -> None:
-    is_anomaly = call.label is Label.ANOMALY
+def _print_headline(
+    output: Output, call: CallRecord, config: AnalysisConfig, program: str, start_us: int
+) -> None:
+    metric, is_anomaly = config.metric, call.label is Label.ANOMALY
     output.line(
         f"{MARK if is_anomaly else SELF} {headline(call, metric)}", "bold red" if is_anomaly else "bold"
     )
@@ -116,9 +119,12 @@ def _print_headline(output: Output, call: CallRecord, metric: str, program: str,
     )
     output.line(
         f"{'Abnormal' if is_anomaly else 'Normal'} ({metric} runtime, {call.detector}): "
-        f"{format_duration_us(call.severity_us)} lost, score {call.score:.1f}, "
+        f"{format_duration_us(call.severity_us)} lost, score {call.score:.2f}, "
         f"usual spread {format_duration_us(call.spread_us)} over {call.seen:,} calls"
     )
+    if not is_anomaly and call.score >= config.usual_threshold and call.severity_us < config.min_anomaly_us:
+        least = format_duration_us(config.min_anomaly_us)
+        output.line(f"So long a call is rare, but normal is what loses less than {least} (--min-anomaly).")
     if call.incident_id:
         output.line(
             f"Part of incident {call.incident_id}; 'chimbuko show {call.incident_id}' says why it was slow."
@@ -239,7 +245,7 @@ def _print_comparison(output: Output, call: CallRecord, normal: CallRecord | Non
         ("step", lambda record: str(record.step)),
         ("exclusive", lambda record: format_duration_us(record.exclusive_us)),
         ("inclusive", lambda record: format_duration_us(record.inclusive_us)),
-        ("score", lambda record: f"{record.score:.1f}"),
+        ("score", lambda record: f"{record.score:.2f}"),
         ("direct children", lambda record: str(record.children)),
         ("messages", lambda record: str(record.messages_count)),
         ("called by", _caller),

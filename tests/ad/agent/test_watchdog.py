@@ -140,6 +140,7 @@ def test_hung_call_is_reported_with_its_callers_and_what_it_lost(rank: Rank) -> 
     assert record.inclusive_us == record.exclusive_us == pytest.approx(5.1e6, rel=1e-3)
     assert record.expected_us == pytest.approx(RELAX_US)
     assert record.severity_us == pytest.approx(5.1e6 - RELAX_US, rel=1e-3)
+    assert record.score >= AnalysisConfig().usual_threshold
     assert record.seen >= CALLS - 1
     assert [frame.function.split()[0] for frame in record.call_stack] == ["relax", "step", "main"]
     assert record.call_stack[0].id == record.id

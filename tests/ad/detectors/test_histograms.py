@@ -63,8 +63,10 @@ def test_scores_and_spans_are_those_of_the_slow_twin(
     assert own[histogram.MEDIAN] == limits.expected_us[0] == pytest.approx(slow.median)
     assert own[histogram.SPREAD] == pytest.approx(slow.spread)
     bins = own[histogram.SCORES : histogram.SCORES + len(slow.scores)]
-    # Where a share is 0 but for rounding, the score is 100 or near it.
-    np.testing.assert_allclose(np.minimum(bins, 40.0), np.minimum(slow.scores, 40.0), rtol=1e-6, atol=1e-6)
+    # Where a share is 0 but for rounding, the score is the highest or near it.
+    most = 0.4 * slow.outside
+    np.testing.assert_allclose(np.minimum(bins, most), np.minimum(slow.scores, most), rtol=1e-6, atol=1e-6)
+    assert own[histogram.OUTSIDE] == pytest.approx(slow.outside)
     most = histogram.EDGES // 2
     if len(spans) > most:
         spans = [(spans[0][0], spans[-most][1]), *spans[1 - most :]]
@@ -80,7 +82,8 @@ def test_a_call_has_the_score_of_its_bin(name: str) -> None:
     judged_us = np.array([0.0, 100.0, 500.0, 800.0, 1500.0, 2000.0, 1e6])
     judged = DETECTORS[name].judge(np.repeat(measures, len(judged_us), axis=0), judged_us)
     np.testing.assert_allclose(judged.score, [slow.score(us) for us in judged_us], rtol=1e-6)
-    assert judged.score[-1] == 100.0 > judged.score[-2] > judged.score[3]
+    assert judged.score[0] == 0.0
+    assert judged.score[-1] == slow.outside > THRESHOLD > judged.score[-2] > judged.score[3]
     assert judged.expected_us[0] == pytest.approx(np.median(runtimes_us), rel=0.05)
     assert judged.spread_us[0] == pytest.approx(runtimes_us.std(), rel=0.1)
     assert judged.seen[0] == 5000
@@ -215,6 +218,6 @@ def test_bins_follow_no_edge_of_the_buckets() -> None:
     counts = np.zeros(BUCKETS)
     counts[[60, 64]] = [100.0, 50.0]
     slow = SlowHistogram(counts, THRESHOLD, is_copod=False)
-    shares = 2.0**-slow.scores
+    shares = 2.0**-slow.bits
     inside = (slow.edges[:-1] >= EDGES_US[60]) & (slow.edges[1:] <= EDGES_US[61])
     assert 150 * shares[inside].sum() == pytest.approx(100.0, rel=0.1)

@@ -81,8 +81,8 @@ def test_flags_and_scores_are_those_of_a_stream(detector: str) -> None:
             record = recorded.get((name, runtime_us))
             assert bool(said.is_anomaly[at]) == (record is not None and record.label is Label.ANOMALY)
             if record is not None:
-                assert said.judged.score[at] == pytest.approx(record.score)
-                assert said.severity_us[at] == pytest.approx(record.severity_us)
+                assert said.score[at] == pytest.approx(record.score)
+                assert said.lost_us[at] == pytest.approx(record.severity_us)
         assert said.is_anomaly.any() == (name != "ignored")
 
 

@@ -26,8 +26,8 @@ def table_of(*columns: list[int], metric: str = "exclusive") -> np.ndarray:
     return table
 
 
-def judge(table: np.ndarray, runtime_us: int) -> Judgements:
-    sstd = Sstd(AnalysisConfig())
+def judge(table: np.ndarray, runtime_us: int, fast_side: bool = False) -> Judgements:
+    sstd = Sstd(AnalysisConfig(fast_side=fast_side))
     return sstd.judge(sstd.limits(table, np.full(len(table), 6.0)).measures, np.array([float(runtime_us)]))
 
 
@@ -61,7 +61,10 @@ def test_score_is_distance_in_deviations(values: list[int], runtime_us: int) -> 
     assert judgements.expected_us[0] == pytest.approx(mean)
     assert judgements.spread_us[0] == pytest.approx(stddev, rel=1e-6, abs=1e-3)
     if stddev > 1e-3:
-        assert judgements.score[0] == pytest.approx(abs(runtime_us - mean) / stddev, rel=1e-6)
+        distance = (runtime_us - mean) / stddev
+        assert judgements.score[0] == pytest.approx(max(distance, 0.0), rel=1e-6)
+        both_sides = judge(table_of(values), runtime_us, fast_side=True)
+        assert both_sides.score[0] == pytest.approx(abs(distance), rel=1e-6)
 
 
 def test_no_score_where_all_runtimes_are_equal() -> None:

@@ -62,7 +62,7 @@ def test_the_worst_calls_of_the_newest_run_come_first(ask: Ask, writer: Writer) 
     title, first, second = result.stdout.splitlines()
     assert title.split()[:2] == ["CALL", "RANK"]
     assert first.split()[0] == "0:1:3:2"
-    assert re.search(r"2\.50 s +8\.00 ms +9\.00 ms +1\.00 ms +7\.5 +exchange", first)
+    assert re.search(r"2\.50 s +8\.00 ms +9\.00 ms +1\.00 ms +7\.50 +exchange", first)
     assert "1.23 ms" in second
     assert "\x1b" not in result.stdout
     assert result.stderr == "2 of 2 calls\n"

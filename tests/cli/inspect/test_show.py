@@ -56,7 +56,7 @@ def test_the_headline_compares_with_what_is_usual(show: Show) -> None:
     detector = make_record().detector
     assert judged == (
         f"Abnormal (exclusive runtime, {detector}): "
-        "7.00 ms lost, score 7.5, usual spread 133 µs over 412 calls"
+        "7.00 ms lost, score 7.50, usual spread 133 µs over 412 calls"
     )
     assert "\x1b" not in result.stdout
 
@@ -71,6 +71,15 @@ def test_the_headline_compares_with_what_is_usual(show: Show) -> None:
 )
 def test_headlines(metric: str, expected_us: float, said: str) -> None:
     assert headline(make_record(function="f", expected_us=expected_us), metric) == said
+
+
+@pytest.mark.parametrize(("score", "lost_us", "is_said"), [(9.0, 800.0, True), (3.0, 800.0, False)])
+def test_a_rare_call_that_lost_little_is_normal_and_says_so(
+    show: Show, score: float, lost_us: float, is_said: bool
+) -> None:
+    call = make_record(label=Label.NORMAL, score=score, severity_us=lost_us)
+    said = "So long a call is rare, but normal is what loses less than 1.00 ms (--min-anomaly)."
+    assert (said in show(call.id, call).stdout.splitlines()) == is_said
 
 
 def test_call_that_has_not_ended_is_shown_with_its_time_so_far(show: Show) -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
+from chimbuko.ad.detectors import Verdicts
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.calls.record import CallRecord, StepCount, StreamHealth
 from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.explain import relabelling as module
 from chimbuko.provenance.explain.explaining import explain
-from chimbuko.provenance.explain.relabelling import Relabelled, Verdicts, relabel
+from chimbuko.provenance.explain.relabelling import Relabelled, relabel
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -28,29 +29,48 @@ from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, 
 LIMIT_US = 5000.0
 
 
+THRESHOLD = 50.0
+
+
+def verdicts(runtimes_us: Float64Array, score: Float64Array, expected_us: float, seen: float) -> Verdicts:
+    """Abnormal is what scores 50 and lost 1 ms."""
+    every = np.ones(len(runtimes_us))
+    is_costly = runtimes_us - expected_us >= 1000.0
+    return Verdicts(
+        is_anomaly=(score >= THRESHOLD) & is_costly,
+        score=score,
+        lost_us=np.maximum(runtimes_us - expected_us, 0.0),
+        expected_us=every * expected_us,
+        spread_us=every * expected_us / 9.0,
+        seen=every * seen,
+        threshold=every * THRESHOLD,
+        is_costly=is_costly,
+    )
+
+
 def judge(
-    program: str, function: str, exclusive_us: Float64Array, inclusive_us: Float64Array
+    program: str,
+    function: str,
+    exclusive_us: Float64Array,
+    inclusive_us: Float64Array,
+    recorded_us: Float64Array,
 ) -> Verdicts | None:
     """Abnormal is what takes 5 ms; of ``young`` nothing is known."""
     assert program == "heat" and (inclusive_us >= exclusive_us).all()
     if function == "young":
         return None
-    expected_us = np.full(len(exclusive_us), 900.0)
-    return Verdicts(
-        exclusive_us >= LIMIT_US,
-        exclusive_us / 100.0,
-        exclusive_us,
-        expected_us,
-        expected_us / 9.0,
-        np.full(len(exclusive_us), 5000.0),
-    )
+    assert (recorded_us == make_record(0).expected_us).all() or (recorded_us == 900.0).all()
+    return verdicts(exclusive_us, exclusive_us / LIMIT_US * THRESHOLD, 900.0, 5000.0)
 
 
 def nothing_is_abnormal(
-    program: str, function: str, exclusive_us: Float64Array, inclusive_us: Float64Array
+    program: str,
+    function: str,
+    exclusive_us: Float64Array,
+    inclusive_us: Float64Array,
+    recorded_us: Float64Array,
 ) -> Verdicts:
-    zero = np.zeros(len(exclusive_us))
-    return Verdicts(zero > 0.0, zero, inclusive_us, zero + 1000.0, zero, zero)
+    return verdicts(inclusive_us, np.zeros(len(exclusive_us)), 1000.0, 0.0)
 
 
 def call(row: int, exclusive_us: int, label: Label, function: str = "solve") -> CallRecord:
@@ -183,7 +203,10 @@ def test_what_held_up_others_stays_abnormal_with_their_waits(
     assert relabel(engine, RUN_ID, nothing_is_abnormal, is_deleting=False) == Relabelled(5, 1, 0, 0)
     explain(engine, RUN_ID)
     incidents = Incidents(provenance.reader)
-    assert {call.incident_id for call in provenance.calls.page(CallFilter()).calls} == {"I1"}
+    stay = provenance.calls.page(CallFilter()).calls
+    assert {call.incident_id for call in stay} == {"I1"}
+    # Their runtimes are ordinary by the model: what they belong to makes them reach the threshold.
+    assert {call.score for call in stay} == {THRESHOLD}
     (gone,) = provenance.calls.page(CallFilter(label="normal")).calls
     assert (gone.is_relabelled, gone.incident_id) == (True, "")
     # The address of its incident stays, and says what became of it.
