@@ -1,0 +1,205 @@
+"""Where the difference in time of two runs comes from: rows that add up to it, and which are sure. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from chimbuko.provenance.compare.changes import Change, Judge, Verdict
+from chimbuko.provenance.compare.effects import LEAST_CALLS, costs_differ
+from chimbuko.provenance.compare.runprofile import FunctionProfile, RunProfile
+
+LEAST_SHARE = 0.01
+"""Least share of the whole time for a row to be named: less nobody sees at the end of a run."""
+ALONE_SHARE = 0.02
+ALONE_RATIO = 1.5
+"""Least share of the whole time, and least factor, for a row to be named of which neither calls nor runs show
+how far equal ones differ: single calls load, compile and read files, and who waits does so for others."""
+
+_WAITS = re.compile(
+    r"^P?MPI[_ ]|wait|recv|receive|barrier|synchroni[sz]e|(\b|_)(join|poll|select|sleep|lock|mutex)(\b|_)",
+    re.IGNORECASE,
+)
+
+Kind = Literal["number", "length", "once", "new", "vanished", "elsewhere", "others"]
+
+
+class TimeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Change of the time in all calls of one function on all ranks, or of the time in no known call.
+
+    In each pair the first run comes first; times of several runs are means per run.
+    """
+
+    program: str
+    name: str
+    """Name of the function; empty for time in no known call, and for what all others have in sum."""
+    kind: Kind
+    """Cause of the larger part: the number of calls, their length, the length of single calls (one on each
+    rank at most), or that only one of the runs has it."""
+    is_waiting: bool
+    """Whether the function waits for others, by its name."""
+    calls: tuple[float, float]
+    time_us: tuple[float, float]
+    by_number_us: float
+    """Part that is due to the number of calls, each taken as long as before."""
+    by_length_us: float
+    """Part that is due to the length of calls; both parts add up to the change."""
+    verdict: Verdict
+
+    @property
+    def change_us(self) -> float:
+        """Return by how much the time has grown."""
+        return self.time_us[1] - self.time_us[0]
+
+
+class Pair(NamedTuple):
+    """One function in both runs."""
+
+    before: FunctionProfile
+    after: FunctionProfile
+
+
+def waits_by_name(function: str) -> bool:
+    """Whether a function waits for others, by its name: it takes longer because others do."""
+    return _WAITS.search(function) is not None
+
+
+def time_changes(
+    before: RunProfile, after: RunProfile, both: Sequence[Pair], judge: Judge
+) -> list[TimeChange]:
+    """Return rows that add up to the difference of both runs' ``total_us``, the largest change first."""
+    total_us = max(before.total_us, after.total_us)
+    rows = [_row(pair, len(before.ranks)) for pair in both]
+    paired = {id(one) for pair in both for one in pair}
+    one_sided = [
+        _one_sided(one, kind, total_us)
+        for run, kind in ((before, "vanished"), (after, "new"))
+        for one in run.functions
+        if id(one) not in paired
+    ]
+    by_calls = _by_calls(both, judge)
+    by_runs = _by_runs(before, after, both, judge)
+    elsewhere = _elsewhere(before, after)
+    judged = [
+        msgspec.structs.replace(row, verdict=_verdict(row, change, differs, total_us, judge.has_several))
+        for row, change, differs in zip([*rows, elsewhere], [*by_calls, None], by_runs, strict=True)
+    ]
+    return sorted([*judged, *one_sided], key=lambda row: (-abs(row.change_us), row.program, row.name))
+
+
+def at_most(rows: Sequence[TimeChange], number: int) -> list[TimeChange]:
+    """Return the first rows, and all others in one: these add up to the same."""
+    shown, rest = list(rows[:number]), rows[number:]
+    if not rest:
+        return shown
+    times_us = sum(row.time_us[0] for row in rest), sum(row.time_us[1] for row in rest)
+    return [*shown, _nameless("others", times_us)]
+
+
+def _row(pair: Pair, ranks: int) -> TimeChange:
+    first, second = pair.before.spent, pair.after.spent
+    expected_us = second.calls * first.us / first.calls if first.calls else first.us
+    by_number_us, by_length_us = expected_us - first.us, second.us - expected_us
+    kind: Kind = "number" if abs(by_number_us) > abs(by_length_us) else "length"
+    if first.calls == second.calls <= max(1, ranks):
+        kind = "once"
+    return TimeChange(
+        program=pair.after.program,
+        name=pair.after.name,
+        kind=kind,
+        is_waiting=waits_by_name(pair.after.name),
+        calls=(first.calls, second.calls),
+        time_us=(first.us, second.us),
+        by_number_us=by_number_us,
+        by_length_us=by_length_us,
+        verdict="unclear",
+    )
+
+
+def _one_sided(one: FunctionProfile, kind: Literal["new", "vanished"], total_us: float) -> TimeChange:
+    calls, us = one.spent.calls, one.spent.us
+    is_new, is_large = kind == "new", us >= ALONE_SHARE * total_us
+    return TimeChange(
+        program=one.program,
+        name=one.name,
+        kind=kind,
+        is_waiting=waits_by_name(one.name),
+        calls=(0, calls) if is_new else (calls, 0),
+        time_us=(0.0, us) if is_new else (us, 0.0),
+        by_number_us=us if is_new else -us,
+        by_length_us=0.0,
+        verdict="unclear" if not is_large else "slower" if is_new else "faster",
+    )
+
+
+def _elsewhere(before: RunProfile, after: RunProfile) -> TimeChange:
+    first, second = (run.total_us - sum(one.spent.us for one in run.functions) for run in (before, after))
+    return _nameless("elsewhere", (first, second))
+
+
+def _nameless(kind: Literal["elsewhere", "others"], time_us: tuple[float, float]) -> TimeChange:
+    return TimeChange(
+        program="",
+        name="",
+        kind=kind,
+        is_waiting=False,
+        calls=(0, 0),
+        time_us=time_us,
+        by_number_us=0.0,
+        by_length_us=time_us[1] - time_us[0],
+        verdict="unclear",
+    )
+
+
+def _by_calls(both: Sequence[Pair], judge: Judge) -> list[Change]:
+    """Return the change of the time in all calls of each function, as far as its calls tell."""
+    ln_calls = np.log([[max(one.spent.calls, 1.0) for one in _each(pair)] for pair in both])
+    levels = [[one.level_of_all for one in _each(pair)] for pair in both]
+    calls = [pair.after.calls for pair in both]
+    return judge.judge(levels, calls, ln_calls.reshape(len(both), len(judge.is_after))).changes
+
+
+def _by_runs(before: RunProfile, after: RunProfile, both: Sequence[Pair], judge: Judge) -> list[bool]:
+    """Whether times differ by more than from run to run: those of each function that has few calls, and the
+    time in no known call; false where there is one run on each side, which cannot tell.
+    """
+    differ = [False] * (len(both) + 1)
+    if not judge.has_several:
+        return differ
+    times_us = np.array([[one.spent.us for one in _each(pair)] for pair in both])
+    times_us = times_us.reshape(len(both), len(judge.is_after))
+    totals_us = np.array([run.total_us for run in (*before.each(), *after.each())])
+    times_us = np.vstack([times_us, totals_us - times_us.sum(axis=0)])
+    least_us = LEAST_SHARE * float(totals_us.max())
+    is_few = [min(one.calls for one in _each(pair)) < LEAST_CALLS for pair in both]
+    places = [at for at, few in enumerate([*is_few, True]) if few and times_us[at].max() >= least_us]
+    if places:
+        for at, differs in zip(places, costs_differ(times_us[places].tolist(), judge.is_after), strict=True):
+            differ[at] = differs
+    return differ
+
+
+def _each(pair: Pair) -> tuple[FunctionProfile, ...]:
+    return *pair.before.each(), *pair.after.each()
+
+
+def _verdict(
+    row: TimeChange, change: Change | None, differs: bool, total_us: float, has_several: bool
+) -> Verdict:
+    us, least_us, ratio = row.change_us, LEAST_SHARE * total_us, 1.0
+    verdict: Verdict = "slower" if us > 0 else "faster"
+    if change is not None and change.effect is not None and (has_several or not row.is_waiting):
+        differs = change.verdict == verdict
+    elif not has_several:
+        differs, least_us, ratio = True, ALONE_SHARE * total_us, ALONE_RATIO
+    if abs(us) < LEAST_SHARE * total_us:
+        return "same"
+    return (
+        verdict
+        if differs and abs(us) >= least_us and max(row.time_us) >= ratio * min(row.time_us)
+        else "unclear"
+    )
