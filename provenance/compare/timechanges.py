@@ -25,7 +25,17 @@ _WAITS = re.compile(
     re.IGNORECASE,
 )
 
-Kind = Literal["number", "length", "once", "new", "vanished", "elsewhere", "others"]
+Kind = Literal[
+    "more calls",
+    "fewer calls",
+    "longer calls",
+    "shorter calls",
+    "called once",
+    "new",
+    "gone",
+    "in no known call",
+    "others",
+]
 
 
 class TimeChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,12 +85,8 @@ def time_changes(
     total_us = max(before.total_us, after.total_us)
     rows = [_row(pair, len(before.ranks)) for pair in both]
     paired = {id(one) for pair in both for one in pair}
-    one_sided = [
-        _one_sided(one, kind, total_us)
-        for run, kind in ((before, "vanished"), (after, "new"))
-        for one in run.functions
-        if id(one) not in paired
-    ]
+    gone = [_one_sided(one, "gone", total_us) for one in before.functions if id(one) not in paired]
+    new = [_one_sided(one, "new", total_us) for one in after.functions if id(one) not in paired]
     by_calls = _by_calls(both, judge)
     by_runs = _by_runs(before, after, both, judge)
     elsewhere = _elsewhere(before, after)
@@ -88,7 +94,7 @@ def time_changes(
         msgspec.structs.replace(row, verdict=_verdict(row, change, differs, total_us, judge.has_several))
         for row, change, differs in zip([*rows, elsewhere], [*by_calls, None], by_runs, strict=True)
     ]
-    return sorted([*judged, *one_sided], key=lambda row: (-abs(row.change_us), row.program, row.name))
+    return sorted([*judged, *gone, *new], key=lambda row: (-abs(row.change_us), row.program, row.name))
 
 
 def at_most(rows: Sequence[TimeChange], number: int) -> list[TimeChange]:
@@ -104,9 +110,12 @@ def _row(pair: Pair, ranks: int) -> TimeChange:
     first, second = pair.before.spent, pair.after.spent
     expected_us = second.calls * first.us / first.calls if first.calls else first.us
     by_number_us, by_length_us = expected_us - first.us, second.us - expected_us
-    kind: Kind = "number" if abs(by_number_us) > abs(by_length_us) else "length"
     if first.calls == second.calls <= max(1, ranks):
-        kind = "once"
+        kind: Kind = "called once"
+    elif abs(by_number_us) > abs(by_length_us):
+        kind = "more calls" if by_number_us > 0 else "fewer calls"
+    else:
+        kind = "longer calls" if by_length_us > 0 else "shorter calls"
     return TimeChange(
         program=pair.after.program,
         name=pair.after.name,
@@ -120,7 +129,7 @@ def _row(pair: Pair, ranks: int) -> TimeChange:
     )
 
 
-def _one_sided(one: FunctionProfile, kind: Literal["new", "vanished"], total_us: float) -> TimeChange:
+def _one_sided(one: FunctionProfile, kind: Literal["new", "gone"], total_us: float) -> TimeChange:
     calls, us = one.spent.calls, one.spent.us
     is_new, is_large = kind == "new", us >= ALONE_SHARE * total_us
     return TimeChange(
@@ -138,10 +147,10 @@ def _one_sided(one: FunctionProfile, kind: Literal["new", "vanished"], total_us:
 
 def _elsewhere(before: RunProfile, after: RunProfile) -> TimeChange:
     first, second = (run.total_us - sum(one.spent.us for one in run.functions) for run in (before, after))
-    return _nameless("elsewhere", (first, second))
+    return _nameless("in no known call", (first, second))
 
 
-def _nameless(kind: Literal["elsewhere", "others"], time_us: tuple[float, float]) -> TimeChange:
+def _nameless(kind: Literal["in no known call", "others"], time_us: tuple[float, float]) -> TimeChange:
     return TimeChange(
         program="",
         name="",

@@ -37,7 +37,7 @@ class WholeChange(msgspec.Struct, frozen=True, kw_only=True):
     waits_us: float
     """Part of functions that wait for others, by their names."""
     new_us: float
-    vanished_us: float
+    gone_us: float
     elsewhere_us: float
     """Part in no known call."""
 
@@ -100,14 +100,16 @@ def _verdict(
 
 def _parts(rows: Sequence[TimeChange]) -> dict[str, float]:
     parts = dict.fromkeys(
-        ("by_number_us", "by_length_us", "once_us", "waits_us", "new_us", "vanished_us", "elsewhere_us"), 0.0
+        ("by_number_us", "by_length_us", "once_us", "waits_us", "new_us", "gone_us", "elsewhere_us"), 0.0
     )
     for row in rows:
-        if row.kind in ("new", "vanished", "elsewhere"):
+        if row.kind in ("new", "gone"):
             parts[f"{row.kind}_us"] += row.change_us
+        elif row.kind == "in no known call":
+            parts["elsewhere_us"] += row.change_us
         elif row.is_waiting:
             parts["waits_us"] += row.change_us
-        elif row.kind == "once":
+        elif row.kind == "called once":
             parts["once_us"] += row.change_us
         else:
             parts["by_number_us"] += row.by_number_us

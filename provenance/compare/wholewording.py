@@ -57,16 +57,6 @@ def row_phrase(row: TimeChange, name: str) -> str:
     return f"{name or ELSEWHERE}: {change}{_why(row)}" if row.name else f"{ELSEWHERE}: {change}"
 
 
-def cause_of(row: TimeChange) -> str:
-    """Return the cause of a change in two words, for a table."""
-    is_more = row.change_us > 0
-    if row.kind == "number":
-        return "more calls" if is_more else "fewer calls"
-    if row.kind == "length":
-        return "longer calls" if is_more else "shorter calls"
-    return {"once": "called once", "new": "new", "vanished": "gone"}.get(row.kind, "")
-
-
 def sum_sentence(whole: WholeChange) -> str:
     """Return the parts of the difference, which add up to it."""
     before, after = (format_duration_us(us) for us in whole.time_us)
@@ -76,7 +66,7 @@ def sum_sentence(whole: WholeChange) -> str:
         (whole.once_us, "in what is called once", "in what is called once"),
         (whole.waits_us, "in waits", "in waits"),
         (whole.new_us, "in new functions", ""),
-        (whole.vanished_us, "", "in functions that are gone"),
+        (whole.gone_us, "", "in functions that are gone"),
         (whole.elsewhere_us, f"of {ELSEWHERE}", f"of {ELSEWHERE}"),
     ]
     least_us = 1e-3 * max(abs(us) for us, _, _ in parts)
@@ -103,16 +93,14 @@ def _name(row: TimeChange) -> str:
 
 def _why(row: TimeChange) -> str:
     first, second = row.calls
-    if row.kind == "number":
-        return f" by {cause_of(row)} ({second:,.0f} instead of {first:,.0f}){_waits(row)}"
+    if row.kind in ("more calls", "fewer calls"):
+        return f" by {row.kind} ({second:,.0f} instead of {first:,.0f}){_waits(row)}"
     before, after = (
         format_duration_us(us / max(1.0, calls)) for us, calls in zip(row.time_us, row.calls, strict=True)
     )
-    if row.kind == "length":
-        return f" by {cause_of(row)} (in the mean {after} instead of {before}){_waits(row)}"
-    if row.kind == "once":
-        return f" ({cause_of(row)}, {after} instead of {before})"
-    return f" ({cause_of(row)})"
+    if row.kind in ("longer calls", "shorter calls"):
+        return f" by {row.kind} (in the mean {after} instead of {before}){_waits(row)}"
+    return f" ({row.kind}, {after} instead of {before})" if row.kind == "called once" else f" ({row.kind})"
 
 
 def _waits(row: TimeChange) -> str:

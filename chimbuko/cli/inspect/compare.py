@@ -40,7 +40,7 @@ from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.compare.speedup import in_all, speedups
 from chimbuko.provenance.compare.speedup import interval as speedup_interval
 from chimbuko.provenance.compare.timechanges import TimeChange, at_most
-from chimbuko.provenance.compare.wholewording import ELSEWHERE, cause_of, headline, row_phrase
+from chimbuko.provenance.compare.wholewording import ELSEWHERE, headline, row_phrase
 from chimbuko.provenance.compare.wording import cost_changes, interval, reach, sentences
 from chimbuko.provenance.query.run import open_run
 
@@ -337,8 +337,8 @@ def _print_times(output: Output, found: Comparison, limit: int) -> None:
             format_signed_us(row.change_us),
             *(format_duration_us(us) for us in row.time_us),
             *(f"{calls:,.0f}" if row.name else "" for calls in row.calls),
-            cause_of(row),
-            shown.get(row.name, ELSEWHERE if row.kind == "elsewhere" else "all others"),
+            row.kind if row.name else "",
+            shown.get(row.name, ELSEWHERE if row.kind == "in no known call" else "all others"),
             "waits" if row.is_waiting else "",
         ]
         for row in rows

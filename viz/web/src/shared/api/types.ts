@@ -82,6 +82,7 @@ export type {
   RunSide,
   Runtimes,
   Shift,
+  TimeChange,
   SilentRank,
   Span,
   StackFrame,
