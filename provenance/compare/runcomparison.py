@@ -23,7 +23,7 @@ from chimbuko.provenance.compare.runprofile import (
     RunProfile,
     pair_functions,
 )
-from chimbuko.provenance.compare.timechanges import Pair, TimeChange, time_changes, waits_by_name
+from chimbuko.provenance.compare.timechanges import Alone, Pair, TimeChange, time_changes, waits_by_name
 from chimbuko.provenance.compare.wholechange import WholeChange, whole_change
 
 MORE = 2.0
@@ -247,17 +247,17 @@ def compare(
     usual = judge.judge([[one.level for one in (*a.each(), *b.each())] for a, b in both], calls)
     mean = judge.judge([[one.level_of_all for one in (*a.each(), *b.each())] for a, b in both], calls)
     more = _more_anomalies(judge, both)
+    per_call = list(zip(usual.changes, mean.changes, strict=True))
     functions = [
         _function_shift(*pair, *changes, is_more)
-        for pair, changes, is_more in zip(
-            both, zip(usual.changes, mean.changes, strict=True), more, strict=True
-        )
+        for pair, changes, is_more in zip(both, per_call, more, strict=True)
     ]
     if judge.has_several:
         total = call_time_of_runs(both, is_after, mean.machine)
     else:
         total = call_time(both, mean.common)
-    times = time_changes(before, after, both, judge)
+    alone = Alone(gone=_only_on(before, after), new=_only_on(after, before))
+    times = time_changes(before, after, both, alone, per_call, judge)
     machine = mean.machine if judge.has_several else np.array([0.0, mean.common])
     whole = whole_change(before, after, times, judge, machine)
     return Comparison(
@@ -271,8 +271,8 @@ def compare(
         total=total,
         functions=_sorted(functions, whole),
         paths=_sorted(_path_shifts(judge, before.paths, after.paths, same), whole),
-        new=_one_sided(after, before),
-        vanished=_one_sided(before, after),
+        new=_one_sided(alone.new),
+        vanished=_one_sided(alone.gone),
         ranks=_rank_changes(judge, before.ranks, after.ranks, {a[0]: b[0] for a, b in same.items()}),
         costs_differ=_costs_differ(judge, before, after),
         metrics=MetricChanges(_only_in(after, before), _only_in(before, after)),
@@ -406,16 +406,20 @@ def _distribution(before: FunctionProfile, after: FunctionProfile) -> BothRuntim
     )
 
 
-def _one_sided(run: RunProfile, other: RunProfile) -> list[OneSided]:
+def _only_on(run: RunProfile, other: RunProfile) -> list[FunctionProfile]:
     """Return the functions that each run of one side has, and none of the other's."""
     own = {(function.program, function.name): function for function in run.functions}
     names = list(own)
     for one in other.each():
         for key in pair_functions(names, [(function.program, function.name) for function in one.functions]):
             own.pop(key, None)
+    return list(own.values())
+
+
+def _one_sided(functions: Sequence[FunctionProfile]) -> list[OneSided]:
     found = [
         OneSided(function.program, function.name, round(function.spent.calls), function.spent.us)
-        for function in own.values()
+        for function in functions
     ]
     return sorted(found, key=lambda function: function.total_us, reverse=True)
 

@@ -78,23 +78,43 @@ def waits_by_name(function: str) -> bool:
     return _WAITS.search(function) is not None
 
 
+class Alone(NamedTuple):
+    """Functions that one side alone has."""
+
+    gone: Sequence[FunctionProfile]
+    new: Sequence[FunctionProfile]
+
+
 def time_changes(
-    before: RunProfile, after: RunProfile, both: Sequence[Pair], judge: Judge
+    before: RunProfile,
+    after: RunProfile,
+    both: Sequence[Pair],
+    alone: Alone,
+    per_call: Sequence[tuple[Change, Change]],
+    judge: Judge,
 ) -> list[TimeChange]:
-    """Return rows that add up to the difference of both runs' ``total_us``, the largest change first."""
+    """Return rows that add up to the difference of both runs' ``total_us``, the largest change first.
+
+    Parameters
+    ----------
+    per_call
+        Changes of the runtimes of each function that both have: the usual one, and the mean.
+    """
     total_us = max(before.total_us, after.total_us)
     rows = [_row(pair, len(before.ranks)) for pair in both]
-    paired = {id(one) for pair in both for one in pair}
-    gone = [_one_sided(one, "gone", total_us) for one in before.functions if id(one) not in paired]
-    new = [_one_sided(one, "new", total_us) for one in after.functions if id(one) not in paired]
-    by_calls = _by_calls(both, judge)
-    by_runs = _by_runs(before, after, both, judge)
-    elsewhere = _elsewhere(before, after)
-    judged = [
-        msgspec.structs.replace(row, verdict=_verdict(row, change, differs, total_us, judge.has_several))
-        for row, change, differs in zip([*rows, elsewhere], [*by_calls, None], by_runs, strict=True)
+    one_sided = [
+        *(_one_sided(one, "gone", total_us) for one in alone.gone),
+        *(_one_sided(one, "new", total_us) for one in alone.new),
     ]
-    return sorted([*judged, *gone, *new], key=lambda row: (-abs(row.change_us), row.program, row.name))
+    known_us = [sum(row.time_us[at] for row in [*rows, *one_sided]) for at in (0, 1)]
+    elsewhere = _nameless("in no known call", (before.total_us - known_us[0], after.total_us - known_us[1]))
+    changes = [(change, *calls) for change, calls in zip(_by_calls(both, judge), per_call, strict=True)]
+    by_runs = _by_runs(before, after, both, judge)
+    judged = [
+        msgspec.structs.replace(row, verdict=_verdict(row, of_row, differs, total_us, judge.has_several))
+        for row, of_row, differs in zip([*rows, elsewhere], [*changes, ()], by_runs, strict=True)
+    ]
+    return sorted([*judged, *one_sided], key=lambda row: (-abs(row.change_us), row.program, row.name))
 
 
 def at_most(rows: Sequence[TimeChange], number: int) -> list[TimeChange]:
@@ -145,11 +165,6 @@ def _one_sided(one: FunctionProfile, kind: Literal["new", "gone"], total_us: flo
     )
 
 
-def _elsewhere(before: RunProfile, after: RunProfile) -> TimeChange:
-    first, second = (run.total_us - sum(one.spent.us for one in run.functions) for run in (before, after))
-    return _nameless("in no known call", (first, second))
-
-
 def _nameless(kind: Literal["in no known call", "others"], time_us: tuple[float, float]) -> TimeChange:
     return TimeChange(
         program="",
@@ -180,10 +195,10 @@ def _by_runs(before: RunProfile, after: RunProfile, both: Sequence[Pair], judge:
     if not judge.has_several:
         return differ
     times_us = np.array([[one.spent.us for one in _each(pair)] for pair in both])
-    times_us = times_us.reshape(len(both), len(judge.is_after))
-    totals_us = np.array([run.total_us for run in (*before.each(), *after.each())])
-    times_us = np.vstack([times_us, totals_us - times_us.sum(axis=0)])
-    least_us = LEAST_SHARE * float(totals_us.max())
+    runs = (*before.each(), *after.each())
+    elsewhere_us = [run.total_us - sum(one.spent.us for one in run.functions) for run in runs]
+    times_us = np.vstack([times_us.reshape(len(both), len(runs)), elsewhere_us])
+    least_us = LEAST_SHARE * max(run.total_us for run in runs)
     is_few = [min(one.calls for one in _each(pair)) < LEAST_CALLS for pair in both]
     places = [at for at, few in enumerate([*is_few, True]) if few and times_us[at].max() >= least_us]
     if places:
@@ -197,18 +212,21 @@ def _each(pair: Pair) -> tuple[FunctionProfile, ...]:
 
 
 def _verdict(
-    row: TimeChange, change: Change | None, differs: bool, total_us: float, has_several: bool
+    row: TimeChange, changes: Sequence[Change], differs: bool, total_us: float, has_several: bool
 ) -> Verdict:
+    """Return the verdict of a row.
+
+    ``changes``: of the time in all calls, and of single ones, which make the row as sure where they go its
+    way.
+    """
     us, least_us, ratio = row.change_us, LEAST_SHARE * total_us, 1.0
+    if abs(us) < least_us:
+        return "same"
     verdict: Verdict = "slower" if us > 0 else "faster"
-    if change is not None and change.effect is not None and (has_several or not row.is_waiting):
-        differs = change.verdict == verdict
+    if changes and changes[0].effect is not None and (has_several or not row.is_waiting):
+        in_time, *per_call = (change.verdict == verdict for change in changes)
+        differs = in_time or (any(per_call) and us * row.by_length_us > 0)
     elif not has_several:
         differs, least_us, ratio = True, ALONE_SHARE * total_us, ALONE_RATIO
-    if abs(us) < LEAST_SHARE * total_us:
-        return "same"
-    return (
-        verdict
-        if differs and abs(us) >= least_us and max(row.time_us) >= ratio * min(row.time_us)
-        else "unclear"
-    )
+    is_large = abs(us) >= least_us and max(row.time_us) >= ratio * min(row.time_us)
+    return verdict if differs and is_large else "unclear"
