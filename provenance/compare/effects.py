@@ -229,10 +229,10 @@ def adjusted(p_values: Float64Array) -> Float64Array:
     return result
 
 
-QUESTIONS = 10
+QUESTIONS = 11
 """Number of families of tests in a comparison: usual runtimes, means, call paths, time in all calls, time of
-the run, of each function and of functions with few calls, anomalies of functions and of ranks, costs of
-findings."""
+the run, of each function and of functions with few calls, numbers of calls, anomalies of functions and of
+ranks, costs of findings."""
 LEAST_P_OF_RUNS = 0.05 / QUESTIONS
 """Chance that one family of tests names anything where nothing has changed: any of them does in 5 % at
 most."""

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
+from chimbuko.core.arrays import Float64Array
 from chimbuko.provenance.compare.changes import Change, Judge, Verdict
-from chimbuko.provenance.compare.effects import LEAST_CALLS, costs_differ
+from chimbuko.provenance.compare.effects import (
+    LEAST_CALLS,
+    LEAST_P_OF_RUNS,
+    adjusted,
+    costs_differ,
+    differences,
+)
 from chimbuko.provenance.compare.runprofile import FunctionProfile, RunProfile
 
 LEAST_SHARE = 0.01
@@ -108,11 +116,18 @@ def time_changes(
     ]
     known_us = [sum(row.time_us[at] for row in [*rows, *one_sided]) for at in (0, 1)]
     elsewhere = _nameless("in no known call", (before.total_us - known_us[0], after.total_us - known_us[1]))
-    changes = [(change, *calls) for change, calls in zip(_by_calls(both, judge), per_call, strict=True)]
+    ln_calls = np.log([[max(one.spent.calls, 1.0) for one in _each(pair)] for pair in both])
+    ln_calls = ln_calls.reshape(len(both), len(judge.is_after))
+    in_time = _by_calls(both, ln_calls, judge)
+    in_number = _by_number(ln_calls, judge)
     by_runs = _by_runs(before, after, both, judge)
+    evidence = [
+        _Evidence((in_time[at], *per_call[at]), in_number[at], by_runs[at]) for at in range(len(both))
+    ]
+    evidence.append(_Evidence((), False, by_runs[-1]))
     judged = [
-        msgspec.structs.replace(row, verdict=_verdict(row, of_row, differs, total_us, judge.has_several))
-        for row, of_row, differs in zip([*rows, elsewhere], [*changes, ()], by_runs, strict=True)
+        msgspec.structs.replace(row, verdict=_verdict(row, found, total_us, judge.has_several))
+        for row, found in zip([*rows, elsewhere], evidence, strict=True)
     ]
     return sorted([*judged, *one_sided], key=lambda row: (-abs(row.change_us), row.program, row.name))
 
@@ -179,12 +194,33 @@ def _nameless(kind: Literal["in no known call", "others"], time_us: tuple[float,
     )
 
 
-def _by_calls(both: Sequence[Pair], judge: Judge) -> list[Change]:
+@dataclass(frozen=True)
+class _Evidence:
+    """Signs that the time of a row has changed."""
+
+    changes: tuple[Change, ...]
+    """Changes of the time in all calls, and of single ones, which make a row sure where they go its way."""
+    in_number: bool
+    """Whether there are more calls, or fewer, than from run to run."""
+    by_runs: bool
+    """Whether the time differs by more than from run to run, where calls do not tell."""
+
+
+def _by_calls(both: Sequence[Pair], ln_calls: Float64Array, judge: Judge) -> list[Change]:
     """Return the change of the time in all calls of each function, as far as its calls tell."""
-    ln_calls = np.log([[max(one.spent.calls, 1.0) for one in _each(pair)] for pair in both])
     levels = [[one.level_of_all for one in _each(pair)] for pair in both]
-    calls = [pair.after.calls for pair in both]
-    return judge.judge(levels, calls, ln_calls.reshape(len(both), len(judge.is_after))).changes
+    return judge.judge(levels, [pair.after.calls for pair in both], ln_calls).changes
+
+
+def _by_number(ln_calls: Float64Array, judge: Judge) -> list[bool]:
+    """Whether the number of calls of each function has changed, which machines seldom bring about."""
+    is_large = np.abs(
+        ln_calls[:, judge.is_after].mean(axis=1) - ln_calls[:, ~judge.is_after].mean(axis=1)
+    ) >= np.log1p(judge.least_effect)
+    if judge.has_several and len(ln_calls):
+        found = differences(ln_calls.T, judge.is_after, np.zeros_like(ln_calls.T))
+        is_large &= adjusted(found.p_value) < LEAST_P_OF_RUNS
+    return [bool(one) for one in is_large]
 
 
 def _by_runs(before: RunProfile, after: RunProfile, both: Sequence[Pair], judge: Judge) -> list[bool]:
@@ -211,22 +247,17 @@ def _each(pair: Pair) -> tuple[FunctionProfile, ...]:
     return *pair.before.each(), *pair.after.each()
 
 
-def _verdict(
-    row: TimeChange, changes: Sequence[Change], differs: bool, total_us: float, has_several: bool
-) -> Verdict:
-    """Return the verdict of a row.
-
-    ``changes``: of the time in all calls, and of single ones, which make the row as sure where they go its
-    way.
-    """
-    us, least_us, ratio = row.change_us, LEAST_SHARE * total_us, 1.0
+def _verdict(row: TimeChange, found: _Evidence, total_us: float, has_several: bool) -> Verdict:
+    us, least_us = row.change_us, LEAST_SHARE * total_us
     if abs(us) < least_us:
         return "same"
     verdict: Verdict = "slower" if us > 0 else "faster"
-    if changes and changes[0].effect is not None and (has_several or not row.is_waiting):
-        in_time, *per_call = (change.verdict == verdict for change in changes)
-        differs = in_time or (any(per_call) and us * row.by_length_us > 0)
-    elif not has_several:
-        differs, least_us, ratio = True, ALONE_SHARE * total_us, ALONE_RATIO
-    is_large = abs(us) >= least_us and max(row.time_us) >= ratio * min(row.time_us)
-    return verdict if differs and is_large else "unclear"
+    if found.changes and found.changes[0].effect is not None and (has_several or not row.is_waiting):
+        in_time, *per_call = (change.verdict == verdict for change in found.changes)
+        in_length = any(per_call) and us * row.by_length_us > 0
+        in_number = found.in_number and row.by_number_us * (1 if us > 0 else -1) >= least_us
+        return verdict if in_time or in_length or in_number else "unclear"
+    if has_several:
+        return verdict if found.by_runs else "unclear"
+    is_large = abs(us) >= ALONE_SHARE * total_us and max(row.time_us) >= ALONE_RATIO * min(row.time_us)
+    return verdict if is_large else "unclear"

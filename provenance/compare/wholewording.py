@@ -10,6 +10,10 @@ from chimbuko.provenance.compare.timechanges import TimeChange
 from chimbuko.provenance.compare.wholechange import WholeChange
 
 MOST_ROWS = 3
+LEAST_TOLD = 1e-3
+"""Least size of a part of the whole difference, against the largest part, for it to be told."""
+LEAST_PART = 0.2
+"""Least size of the smaller part of a change, against the larger one, for both to be told."""
 ELSEWHERE = "time in no known call"
 _WORSE = {"slower": "more", "faster": "less"}
 
@@ -69,18 +73,12 @@ def sum_sentence(whole: WholeChange) -> str:
         (whole.gone_us, "", "in functions that are gone"),
         (whole.elsewhere_us, f"of {ELSEWHERE}", f"of {ELSEWHERE}"),
     ]
-    least_us = 1e-3 * max(abs(us) for us, _, _ in parts)
-    told = [
-        f"{format_signed_us(us)} {more if us > 0 else less}" for us, more, less in parts if abs(us) > least_us
-    ]
-    whole_us = format_signed_us(whole.change_us)
-    return f"Time of all ranks: {before} before, {after} after: {whole_us}" + (
-        f" = {', '.join(told)}"
-        if len(told) > 1
-        else f" {told[0].partition(' ')[2].partition(' ')[2]}"
-        if told
-        else ""
-    )
+    least_us = LEAST_TOLD * max(abs(us) for us, _, _ in parts)
+    told = [(us, more if us > 0 else less) for us, more, less in parts if abs(us) > least_us]
+    line = f"Time of all ranks: {before} before, {after} after: {format_signed_us(whole.change_us)}"
+    if len(told) < 2:
+        return " ".join([line, *(how for _, how in told)])
+    return f"{line} = {', '.join(f'{format_signed_us(us)} {how}' for us, how in told)}"
 
 
 def _told_us(whole: WholeChange) -> tuple[float, float]:
@@ -92,15 +90,22 @@ def _name(row: TimeChange) -> str:
 
 
 def _why(row: TimeChange) -> str:
-    first, second = row.calls
-    if row.kind in ("more calls", "fewer calls"):
-        return f" by {row.kind} ({second:,.0f} instead of {first:,.0f}){_waits(row)}"
     before, after = (
         format_duration_us(us / max(1.0, calls)) for us, calls in zip(row.time_us, row.calls, strict=True)
     )
-    if row.kind in ("longer calls", "shorter calls"):
-        return f" by {row.kind} (in the mean {after} instead of {before}){_waits(row)}"
-    return f" ({row.kind}, {after} instead of {before})" if row.kind == "called once" else f" ({row.kind})"
+    if row.kind == "called once":
+        return f" ({row.kind}, {after} instead of {before})"
+    if row.kind in ("new", "gone"):
+        return f" ({row.kind})"
+    first, second = row.calls
+    number = f"by {'more' if second > first else 'fewer'} calls ({second:,.0f} instead of {first:,.0f})"
+    way = "longer" if row.by_length_us > 0 else "shorter"
+    length = f"by {way} calls (in the mean {after} instead of {before})"
+    parts = sorted([(row.by_number_us, number), (row.by_length_us, length)], key=lambda part: -abs(part[0]))
+    if abs(parts[1][0]) < LEAST_PART * abs(parts[0][0]):
+        return f" {parts[0][1]}{_waits(row)}"
+    told = " and ".join(f"{format_signed_us(us)} {how}" for us, how in parts)
+    return f" = {told}{_waits(row)}"
 
 
 def _waits(row: TimeChange) -> str:

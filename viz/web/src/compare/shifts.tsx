@@ -22,7 +22,7 @@ export function Shifts({ shifts, names, all }: Props) {
   return (
     <Panel
       name="shifts"
-      title="Runtime of a call against the others, 95 % interval"
+      title="Single calls, against all others"
       summary={summary}
       actions={actions}
       table={() => <ShiftTable shifts={shifts} names={names} />}
