@@ -251,6 +251,8 @@ def compare(
     functions = [
         _function_shift(*pair, *changes, is_more)
         for pair, changes, is_more in zip(both, per_call, more, strict=True)
+        # Of others only the time of all calls is known.
+        if pair.before.calls and pair.after.calls
     ]
     if judge.has_several:
         total = call_time_of_runs(both, is_after, mean.machine)

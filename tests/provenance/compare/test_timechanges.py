@@ -57,6 +57,7 @@ def slower(found: Comparison) -> list[tuple[str, str]]:
 def test_equal_runs_give_no_finding() -> None:
     found = changed()
     assert slower(found) == [] and found.whole.verdict == "same"
+    assert "setup" not in {shift.name for shift in found.functions}
     assert sentences(found)[0] == "The run took as long as before: 5.17 s instead of 5.17 s (+0.0 %)"
 
 
