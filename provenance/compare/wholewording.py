@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from chimbuko.core.calls.functionnames import short_name, shown_names
 from chimbuko.core.units import format_change, format_duration_us, format_signed_us
@@ -42,10 +42,19 @@ def leading_rows(whole: WholeChange, rows: Sequence[TimeChange]) -> list[TimeCha
     return sorted(found, key=lambda row: (row.is_waiting, -abs(row.change_us)))
 
 
-def row_sentences(whole: WholeChange, rows: Sequence[TimeChange]) -> list[str]:
-    """Return a sentence for each row that is sure, after the one in the headline; few of them."""
+def row_sentences(whole: WholeChange, rows: Sequence[TimeChange], told: Collection[str]) -> list[str]:
+    """Return a sentence for each row that is sure, after the one in the headline; few of them.
+
+    ``told``: functions of whose longer or shorter calls another sentence speaks.
+    """
     leading = leading_rows(whole, rows) if whole.verdict in _WORSE else []
-    named = [row for row in rows if row.verdict in _WORSE and row not in leading[:1]]
+    named = [
+        row
+        for row in rows
+        if row.verdict in _WORSE
+        and row not in leading[:1]
+        and not (row.name in told and row.kind in ("longer calls", "shorter calls"))
+    ]
     named.sort(key=lambda row: (row.verdict != whole.verdict, row.is_waiting, -abs(row.change_us)))
     shown = shown_names((row.name for row in named), short_name)
     lines = [row_phrase(row, shown.get(row.name, "")) for row in named[:MOST_ROWS]]

@@ -37,7 +37,8 @@ def sentences(found: Comparison) -> list[str]:
     """Return what changed, in sentences; the most important first."""
     named = [shift for shift in found.functions if shift.decisive.verdict in NAMED]
     shown = shown_names((shift.name for shift in named), short_name)
-    lines = [headline(found.whole, found.times), *row_sentences(found.whole, found.times)]
+    told = [shift.name for shift in named[:MOST_SENTENCES]]
+    lines = [headline(found.whole, found.times), *row_sentences(found.whole, found.times, told)]
     lines += [_sentence(shift, shown[shift.name]) for shift in named[:MOST_SENTENCES]]
     if len(named) > MOST_SENTENCES:
         lines.append(f"{len(named) - MOST_SENTENCES} more are slower or faster")

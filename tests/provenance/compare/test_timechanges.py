@@ -103,15 +103,14 @@ def test_the_headline_goes_the_way_of_the_whole() -> None:
     assert "The run is faster: " in sentences(found)[0] and "; most by solve: −3.00 s" in sentences(found)[0]
     assert slower(found) == [("exchange", "longer calls")]
     assert [shift.name for shift in found.functions[:2]] == ["solve", "exchange"]
-    assert sentences(found)[1].startswith("exchange: +800 ms by longer calls")
+    assert any(line.startswith("exchange is slower: ") for line in sentences(found)[1:])
+    assert not any(line.startswith("exchange: ") for line in sentences(found))
 
 
 def test_who_waits_is_named_after_who_is_waited_for() -> None:
     found = changed(solve=(1000, 6000.0), MPI_Recv=(1000, 3400.0))
     assert "; most by solve: +1.00 s" in sentences(found)[0]
-    assert (
-        sentences(found)[1].startswith("MPI_Recv: +3.00 s") and "it waits for others" in sentences(found)[1]
-    )
+    assert any(line.startswith("MPI_Recv") and "waits for others" in line for line in sentences(found)[1:])
     assert found.whole.waits_us == pytest.approx(3_000_000.0)
 
 
