@@ -109,6 +109,8 @@ def says_a_difference(found: Comparison) -> bool:
         or any(shift.has_more_anomalies for shift in found.functions)
         or any(rank.has_more_anomalies for rank in found.ranks)
         or found.total.differs
+        or found.whole.verdict in NAMED
+        or any(row.verdict in NAMED for row in found.times)
         or bool(cost_changes(found))
         or bool(found.new or found.vanished)
     )

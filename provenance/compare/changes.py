@@ -39,6 +39,8 @@ class Change(msgspec.Struct, frozen=True):
     low: float | None
     high: float | None
     """Bounds of the true effect with a confidence of 95 %."""
+    raw: float | None
+    """Share by which it has grown with that."""
     p_value: float
     """Chance of an effect so far from 0 where nothing has changed, with so many functions."""
     lost_us: float
@@ -75,7 +77,12 @@ class Judge:
         """Whether a side has several runs, so that the spread between equal runs is measured."""
         return len(self.is_after) > 2
 
-    def judge(self, levels: Sequence[Sequence[Level | None]], calls: Sequence[int]) -> Judged:
+    def judge(
+        self,
+        levels: Sequence[Sequence[Level | None]],
+        calls: Sequence[int],
+        ln_calls: Float64Array | None = None,
+    ) -> Judged:
         """Return the change of each function.
 
         Parameters
@@ -84,14 +91,18 @@ class Judge:
             Levels of the functions that all runs have, by function, then by run in the order of ``is_after``.
         calls
             Calls of each function in the second side.
+        ln_calls
+            Logarithm of the number of calls, f8[functions, runs]: the changes are those of the time in all
+            calls then, and not of single ones.
         """
         least_p, machine = LEAST_P, np.zeros(len(self.is_after))
         if self.has_several:
-            found = shifts_between_runs(levels, self.is_after, self.is_net)
+            found = shifts_between_runs(levels, self.is_after, self.is_net, ln_calls)
             shifts, machine, least_p = found.shifts, found.machine, LEAST_P_OF_RUNS
         else:
             before, after = [one[0] for one in levels], [one[1] for one in levels]
-            shifts = shifts_between(before, after, self.is_net)
+            more = None if ln_calls is None else ln_calls[:, 1] - ln_calls[:, 0]
+            shifts = shifts_between(before, after, self.is_net, more)
         changes = [
             _change(shifts, at, self._usual_us(of_runs) * calls[at], self.least_effect, least_p)
             for at, of_runs in enumerate(levels)
@@ -109,15 +120,16 @@ class Judge:
 def _change(shifts: Shifts, at: int, before_us: float, least_effect: float, least_p: float) -> Change:
     net, half = float(shifts.net[at]), float(shifts.half_width[at])
     if math.isnan(net):
-        return Change(None, None, None, 1.0, 0.0, "unclear")
+        return Change(None, None, None, None, 1.0, 0.0, "unclear")
     p_value, least = float(shifts.p_value[at]), math.log1p(least_effect)
     verdict: Verdict = "unclear"
     if p_value < least_p and abs(net) >= least:
         verdict = "slower" if net > 0 else "faster"
     elif abs(net) + half < least:
         verdict = "same"
-    low, high = math.expm1(net - half), math.expm1(net + half)
-    return Change(math.expm1(net), low, high, p_value, before_us * math.expm1(net), verdict)
+    effect, low, high = (math.expm1(value) for value in (net, net - half, net + half))
+    raw = math.expm1(net + shifts.common)
+    return Change(effect, low, high, raw, p_value, before_us * effect, verdict)
 
 
 FEW_DEGREES = 4.0
@@ -131,6 +143,9 @@ class CallTime(msgspec.Struct, frozen=True):
     after_us: float
     by_number_us: float
     """Part of the difference that is due to the number of calls, each taken as long as before."""
+    by_machine_us: float
+    """Part by which all calls alike take longer, as a rule because of the machine; the three parts add up to
+    the difference."""
     by_length_us: float
     """Part that is due to the length of calls, without what is common to all functions."""
     low_us: float
@@ -151,7 +166,8 @@ def call_time(both: Sequence[tuple[FunctionProfile, FunctionProfile]], common: f
     before_us = sum(a.calls * a.mean_us for a, _ in both)
     after_us = sum(b.calls * b.mean_us for _, b in both)
     expected_us = sum(b.calls * a.mean_us for a, b in both)
-    by_length_us = after_us - expected_us * math.exp(common)
+    by_machine_us = expected_us * math.expm1(common)
+    by_length_us = after_us - expected_us - by_machine_us
     # Functions err alike where the machine is the cause, and each for itself in what chance brings.
     own = sum((b.calls * a.mean_us * _spread(a.level_of_all, b.level_of_all)) ** 2 for a, b in both)
     error_us = math.sqrt(own + (USUAL_SPREAD * expected_us) ** 2)
@@ -160,6 +176,7 @@ def call_time(both: Sequence[tuple[FunctionProfile, FunctionProfile]], common: f
         before_us,
         after_us,
         expected_us - before_us,
+        by_machine_us,
         by_length_us,
         by_length_us - half_us,
         by_length_us + half_us,
@@ -183,23 +200,25 @@ def call_time_of_runs(
     after_us = sum(b.calls * b.mean_us for _, b in both)
     expected_us = sum(b.calls * a.mean_us for a, b in both)
     if not before_us or not after_us:
-        return CallTime(before_us, after_us, expected_us - before_us, 0.0, 0.0, 0.0, False)
+        differs = after_us != before_us
+        return CallTime(before_us, after_us, -before_us, 0.0, after_us, after_us, after_us, differs)
     # The time that each run would take for the same number of calls.
     of_runs = sum(b.calls * np.array([run.mean_us for run in (*a.each(), *b.each())]) for a, b in both)
     values = (np.log(of_runs) - machine)[:, None]
     found = differences(values, is_after, np.zeros_like(values))
     middle, half = float(found.difference[0]), float(found.half_width[0])
     usual_us = expected_us * math.exp(float(machine[is_after].mean() - machine[~is_after].mean()))
-    low_us, by_length_us, high_us = (
-        usual_us * math.expm1(change) for change in (middle - half, middle, middle + half)
-    )
+    by_length_us = after_us - usual_us
+    # Means per run are not those of logarithms, which the interval is of.
+    apart_us = by_length_us - usual_us * math.expm1(middle)
     return CallTime(
         before_us,
         after_us,
         expected_us - before_us,
+        usual_us - expected_us,
         by_length_us,
-        low_us,
-        high_us,
+        usual_us * math.expm1(middle - half) + apart_us,
+        usual_us * math.expm1(middle + half) + apart_us,
         bool(found.p_value[0] < LEAST_P_OF_RUNS),
     )
 

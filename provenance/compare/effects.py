@@ -72,10 +72,16 @@ class Shifts:
     """Chance of a difference so large among all of these where nothing has changed."""
 
 
-def shifts_between(before: Sequence[Level | None], after: Sequence[Level | None], is_net: bool) -> Shifts:
+def shifts_between(
+    before: Sequence[Level | None],
+    after: Sequence[Level | None],
+    is_net: bool,
+    more: Float64Array | None = None,
+) -> Shifts:
     """Return the shifts of the functions that both runs have, given in the same order.
 
     ``is_net``: what all have in common is subtracted, as it is the machine's more often than the program's.
+    ``more``: what is added to each shift afterwards, f8[n].
     """
     count = len(before)
     net, half_width, p_value = np.full(count, np.nan), np.full(count, np.nan), np.ones(count)
@@ -93,9 +99,9 @@ def shifts_between(before: Sequence[Level | None], after: Sequence[Level | None]
     all_errors = own.plus(between)
     error = np.sqrt(all_errors.variance)
     places = list(judged)
-    net[places] = raw - common
+    net[places] = raw - common + (0.0 if more is None else more[places])
     half_width[places] = error * half_width_95(all_errors.degrees)
-    p_value[places] = adjusted(two_sided_p((raw - common) / error, all_errors.degrees))
+    p_value[places] = adjusted(two_sided_p(net[places] / error, all_errors.degrees))
     return Shifts(common, net, half_width, p_value)
 
 
@@ -223,9 +229,10 @@ def adjusted(p_values: Float64Array) -> Float64Array:
     return result
 
 
-QUESTIONS = 7
-"""Number of families of tests in a comparison: usual runtimes, means, call paths, time in all calls,
-anomalies of functions and of ranks, costs of findings."""
+QUESTIONS = 11
+"""Number of families of tests in a comparison: usual runtimes, means, call paths, time in all calls, time of
+the run, of each function and of functions with few calls, numbers of calls, anomalies of functions and of
+ranks, costs of findings."""
 LEAST_P_OF_RUNS = 0.05 / QUESTIONS
 """Chance that one family of tests names anything where nothing has changed: any of them does in 5 % at
 most."""
@@ -330,13 +337,17 @@ class RunShifts:
 
 
 def shifts_between_runs(
-    levels: Sequence[Sequence[Level | None]], is_after: BoolArray, is_net: bool
+    levels: Sequence[Sequence[Level | None]],
+    is_after: BoolArray,
+    is_net: bool,
+    ln_calls: Float64Array | None = None,
 ) -> RunShifts:
     """Return the shifts of the functions that all runs have.
 
     Levels by function, then by run as in ``is_after``.
 
-    ``is_net``: what all functions of a run have in common is subtracted.
+    ``is_net``: what all functions of a run have in common is subtracted. ``ln_calls``: what is added to the
+    levels afterwards, f8[functions, runs].
     """
     count = len(levels)
     net, half_width, p_value = np.full(count, np.nan), np.full(count, np.nan), np.ones(count)
@@ -353,8 +364,10 @@ def shifts_between_runs(
     sampling = np.array([[level.sampling for level in known] for known in judged.values()]).T
     if is_net:
         machine = machine_of(ln_us, sampling)
-    found = differences(ln_us - machine[:, None], is_after, sampling, may_lend=True)
     places = list(judged)
+    if ln_calls is not None:
+        ln_us = ln_us + ln_calls[places].T
+    found = differences(ln_us - machine[:, None], is_after, sampling, may_lend=True)
     net[places], half_width[places] = found.difference, found.half_width
     p_value[places] = adjusted(found.p_value)
     common = float(machine[is_after].mean() - machine[~is_after].mean())

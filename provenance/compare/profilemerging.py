@@ -17,6 +17,7 @@ from chimbuko.provenance.compare.runprofile import (
     PathProfile,
     RankProfile,
     RunProfile,
+    Spent,
     pair_functions,
 )
 
@@ -67,6 +68,7 @@ def merged(runs: Sequence[RunProfile]) -> RunProfile:
         recurring=_findings([run.recurring for run in runs]),
         metrics={key: sentence for run in reversed(runs) for key, sentence in run.metrics.items()},
         of_runs=tuple(runs),
+        ranks_us=_mean(run.total_us for run in runs),
     )
 
 
@@ -116,6 +118,7 @@ def _function(of_runs: tuple[FunctionProfile, ...]) -> FunctionProfile:
         level=_level([one.level for one in of_runs]),
         level_of_all=_level([one.level_of_all for one in of_runs]),
         counts=np.mean(counts, axis=0) if len(counts) == len(of_runs) else None,
+        all_calls=Spent(_mean(one.spent.calls for one in of_runs), _mean(one.spent.us for one in of_runs)),
         of_runs=of_runs,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -24,6 +23,8 @@ from chimbuko.provenance.compare.runprofile import (
     RunProfile,
     pair_functions,
 )
+from chimbuko.provenance.compare.timechanges import Alone, Pair, TimeChange, time_changes, waits_by_name
+from chimbuko.provenance.compare.wholechange import WholeChange, whole_change
 
 MORE = 2.0
 """Factor by which anomalies per call must grow to be called more."""
@@ -74,11 +75,6 @@ LEAST_EFFECT = 0.05
 LONGER_TAIL = 2.0
 """Factor by which the mean must have grown more than the usual runtime to be spoken of."""
 NAMED = ("slower", "faster")
-
-_WAITS = re.compile(
-    r"^P?MPI[_ ]|wait|recv|receive|barrier|synchroni[sz]e|(\b|_)(join|poll|select|sleep|lock|mutex)(\b|_)",
-    re.IGNORECASE,
-)
 
 
 class BothRuntimes(msgspec.Struct, frozen=True):
@@ -199,6 +195,10 @@ class Comparison(msgspec.Struct, frozen=True):
     common: float
     """Share by which all functions take longer, as a rule because of the machine. It is not part of the
     effects."""
+    whole: WholeChange
+    """Change of the run as a whole."""
+    times: list[TimeChange]
+    """Changes of the time of functions, which add up to that of the whole."""
     total: CallTime
     """Time in the calls of all functions that both runs have."""
     functions: list[Shift]
@@ -242,32 +242,39 @@ def compare(
     new = {(function.program, function.name): function for function in after.functions}
     same = pair_functions(old, new)
     # In an order of its own, so that equally important ones come in the same order each time.
-    both = [(old[key], new[other]) for key, other in sorted(same.items())]
+    both = [Pair(old[key], new[other]) for key, other in sorted(same.items())]
     calls = [b.calls for _, b in both]
     usual = judge.judge([[one.level for one in (*a.each(), *b.each())] for a, b in both], calls)
     mean = judge.judge([[one.level_of_all for one in (*a.each(), *b.each())] for a, b in both], calls)
     more = _more_anomalies(judge, both)
+    per_call = list(zip(usual.changes, mean.changes, strict=True))
     functions = [
         _function_shift(*pair, *changes, is_more)
-        for pair, changes, is_more in zip(
-            both, zip(usual.changes, mean.changes, strict=True), more, strict=True
-        )
+        for pair, changes, is_more in zip(both, per_call, more, strict=True)
+        # Of others only the time of all calls is known.
+        if pair.before.calls and pair.after.calls
     ]
     if judge.has_several:
         total = call_time_of_runs(both, is_after, mean.machine)
     else:
         total = call_time(both, mean.common)
+    alone = Alone(gone=_only_on(before, after), new=_only_on(after, before))
+    times = time_changes(before, after, both, alone, per_call, judge)
+    machine = mean.machine if judge.has_several else np.array([0.0, mean.common])
+    whole = whole_change(before, after, times, judge, machine)
     return Comparison(
         before=_side(before),
         after=_side(after),
         metric=before.metric,
         least_effect=least_effect,
         common=math.expm1(usual.common),
+        whole=whole,
+        times=times,
         total=total,
-        functions=sorted(functions, key=_importance),
-        paths=_path_shifts(judge, before.paths, after.paths, same),
-        new=_one_sided(after, before),
-        vanished=_one_sided(before, after),
+        functions=_sorted(functions, whole),
+        paths=_sorted(_path_shifts(judge, before.paths, after.paths, same), whole),
+        new=_one_sided(alone.new),
+        vanished=_one_sided(alone.gone),
         ranks=_rank_changes(judge, before.ranks, after.ranks, {a[0]: b[0] for a, b in same.items()}),
         costs_differ=_costs_differ(judge, before, after),
         metrics=MetricChanges(_only_in(after, before), _only_in(before, after)),
@@ -335,11 +342,10 @@ def _path_shifts(
             both.append((path, other))
     levels = [[one.level for one in (*a.each(), *b.each())] for a, b in both]
     judged = judge.judge(levels, [b.calls for _, b in both])
-    found = [
+    return [
         _shift(a, b, b.functions[-1], list(b.functions[:-1]), change, change)
         for (a, b), change in zip(both, judged.changes, strict=True)
     ]
-    return sorted(found, key=_importance)
 
 
 def _shift(
@@ -360,7 +366,7 @@ def _shift(
         usual=usual,
         mean=mean,
         decided_by=_decided_by(usual, mean),
-        is_waiting=_WAITS.search(name) is not None,
+        is_waiting=waits_by_name(name),
     )
 
 
@@ -371,14 +377,19 @@ def _decided_by(usual: Change, mean: Change) -> Literal["usual", "mean"]:
     return "usual" if is_the_same and abs(mean.effect or 0) < LONGER_TAIL * abs(usual.effect or 0) else "mean"
 
 
-def _importance(shift: Shift) -> tuple[int, bool, float]:
-    """Sort key: named shifts first.
+def _sorted(shifts: list[Shift], whole: WholeChange) -> list[Shift]:
+    """Sort shifts: named ones first, and of these those in the direction of the whole.
 
     Of the slower ones those of waiting functions last, for they wait for the others.
     """
-    change = shift.decisive
-    group = {"slower": 0, "faster": 1}.get(change.verdict, 2)
-    return group, group == 0 and shift.is_waiting, -abs(change.lost_us)
+    first = "faster" if whole.verdict == "faster" else "slower"
+
+    def key(shift: Shift) -> tuple[int, bool, float]:
+        change = shift.decisive
+        group = 2 if change.verdict not in NAMED else 0 if change.verdict == first else 1
+        return group, change.verdict == "slower" and shift.is_waiting, -abs(change.lost_us)
+
+    return sorted(shifts, key=key)
 
 
 def _ordinary_us(level: Level | None) -> float | None:
@@ -397,16 +408,20 @@ def _distribution(before: FunctionProfile, after: FunctionProfile) -> BothRuntim
     )
 
 
-def _one_sided(run: RunProfile, other: RunProfile) -> list[OneSided]:
+def _only_on(run: RunProfile, other: RunProfile) -> list[FunctionProfile]:
     """Return the functions that each run of one side has, and none of the other's."""
     own = {(function.program, function.name): function for function in run.functions}
     names = list(own)
     for one in other.each():
         for key in pair_functions(names, [(function.program, function.name) for function in one.functions]):
             own.pop(key, None)
+    return list(own.values())
+
+
+def _one_sided(functions: Sequence[FunctionProfile]) -> list[OneSided]:
     found = [
-        OneSided(function.program, function.name, function.calls, function.calls * function.mean_us)
-        for function in own.values()
+        OneSided(function.program, function.name, round(function.spent.calls), function.spent.us)
+        for function in functions
     ]
     return sorted(found, key=lambda function: function.total_us, reverse=True)
 

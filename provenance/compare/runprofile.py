@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import msgspec
@@ -97,6 +97,14 @@ class OfRuns:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """All calls of a function, of which single ones may not count for the detector, and their time."""
+
+    calls: float
+    us: float
+
+
+@dataclass(frozen=True)
 class FunctionProfile(OfRuns):
     """Profile of one function over all ranks."""
 
@@ -114,6 +122,13 @@ class FunctionProfile(OfRuns):
     """Level of the exclusive runtime, rare long calls included."""
     counts: Float64Array | None = None
     """Calls by bucket of ``chimbuko.core.kernels.buckets`` over the whole run, f8[BUCKETS]."""
+    all_calls: Spent | None = None
+    """All calls, first and open ones included; None where no others than those above are known."""
+
+    @property
+    def spent(self) -> Spent:
+        """All calls, as far as they are known."""
+        return self.all_calls or Spent(self.calls, self.calls * self.mean_us)
 
 
 @dataclass(frozen=True)
@@ -165,6 +180,13 @@ class RunProfile(OfRuns):
     recurring: Findings
     metrics: Mapping[FindingKey, str] = field(default_factory=dict)
     """Findings in quantities that the programs publish, in words."""
+    ranks_us: float = 0.0
+    """Time of all ranks together."""
+
+    @property
+    def total_us(self) -> float:
+        """Time that is divided among functions: that of all ranks, or of all calls where that is more."""
+        return max(self.ranks_us, sum(one.spent.us for one in self.functions))
 
 
 def read_profile(
@@ -206,22 +228,39 @@ def read_profile(
         Findings(listed.total, listed.cost_us),
         Findings(len(again), sum(one.recurrence.cost_us for one in again)),
         {one.finding.key: one.sentence for one in metric_findings(provenance.reader)},
+        float(sum(stream.thread_us for stream in provenance.health())),
     )
 
 
 def _functions(
     provenance: Provenance, programs: dict[int, str], config: AnalysisConfig
 ) -> list[FunctionProfile]:
-    counted = _counted(provenance, config.detector)
-    return [
-        _function(
-            programs.get(one.program, str(one.program)),
-            one,
-            counted.get((one.program, one.name)),
-            config.metric,
+    counted, spent = _counted(provenance, config.detector), _spent(provenance)
+    known = [
+        replace(
+            _function(programs.get(one.program, str(one.program)), one, counted.get(key), config.metric),
+            all_calls=_at_least(spent.pop(key, None), one),
         )
         for one in provenance.function_statistics()
+        for key in [(one.program, one.name)]
     ]
+    return known + [
+        FunctionProfile(
+            programs.get(program, str(program)), name, 0, 0, 0.0, one.us / one.calls, None, all_calls=one
+        )
+        for (program, name), one in spent.items()
+    ]
+
+
+def _spent(provenance: Provenance) -> dict[tuple[int, str], Spent]:
+    """Return all calls that the store knows of, by program and name of the function."""
+    times = provenance.function_times().items()
+    return {key: Spent(one.calls, one.exclusive_us) for key, one in times if one.calls}
+
+
+def _at_least(spent: Spent | None, found: FunctionStatistics) -> Spent | None:
+    """Return all calls of a function; None where its paths were too many for all of them to be kept."""
+    return spent if spent is not None and spent.calls >= found.calls else None
 
 
 def _counted(provenance: Provenance, detector: str) -> dict[tuple[int, str], Float64Array]:

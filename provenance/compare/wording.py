@@ -13,13 +13,13 @@ from chimbuko.core.units import (
     format_duration_us,
     format_share,
     format_signed,
-    format_signed_us,
     number_of,
 )
-from chimbuko.provenance.compare.changes import CallTime, Change
+from chimbuko.provenance.compare.changes import Change
 from chimbuko.provenance.compare.effects import USUAL_SPREAD
 from chimbuko.provenance.compare.runcomparison import NAMED, Comparison, Shift
 from chimbuko.provenance.compare.runprofile import Findings
+from chimbuko.provenance.compare.wholewording import headline, row_sentences, sum_sentence
 
 LEAST_COMMON = 0.01
 """Smallest change common to all functions that is separated."""
@@ -37,12 +37,14 @@ def sentences(found: Comparison) -> list[str]:
     """Return what changed, in sentences; the most important first."""
     named = [shift for shift in found.functions if shift.decisive.verdict in NAMED]
     shown = shown_names((shift.name for shift in named), short_name)
-    lines = [_sentence(shift, shown[shift.name]) for shift in named[:MOST_SENTENCES]]
+    told = [shift.name for shift in named[:MOST_SENTENCES]]
+    lines = [headline(found.whole, found.times), *row_sentences(found.whole, found.times, told)]
+    lines += [_sentence(shift, shown[shift.name]) for shift in named[:MOST_SENTENCES]]
     if len(named) > MOST_SENTENCES:
         lines.append(f"{len(named) - MOST_SENTENCES} more are slower or faster")
     if not named:
         lines.append(_nothing(found))
-    lines.append(_time_sentence(found.total))
+    lines.append(sum_sentence(found.whole))
     lines += map(_cost_sentence, cost_changes(found))
     lines += _metric_sentences("New in what the programs publish", found.metrics.new)
     lines += _metric_sentences("Gone from what the programs publish", found.metrics.vanished)
@@ -70,7 +72,7 @@ def reach(found: Comparison) -> str:
 
 def _nothing(found: Comparison) -> str:
     least = format_share(found.least_effect, "g")
-    text = f"No function is slower or faster by {least} or more, beyond what chance brings"
+    text = f"The calls of no function are longer or shorter by {least} or more, beyond what chance brings"
     total = found.total
     if not total.differs:
         return text
@@ -82,7 +84,18 @@ def _sentence(shift: Shift, name: str) -> str:
     change = shift.decisive
     lost = f"{format_duration_us(abs(change.lost_us))} {'lost' if change.lost_us > 0 else 'gained'} in all"
     others = "; it waits for others" if shift.is_waiting else ""
+    if change.raw is not None and change.raw * change.lost_us < 0:
+        return f"{name} takes {_raw(shift)}, but all functions changed: {_beyond(shift)}, {lost}{others}"
     return f"{name} is {change.verdict}{_by(shift)}, {lost}{others}"
+
+
+def _raw(shift: Shift) -> str:
+    first, second = ("" if us is None else format_duration_us(us) for us in shift.decisive_us)
+    return f"{second} instead of {first}"
+
+
+def _beyond(shift: Shift) -> str:
+    return f"against them its calls are {shift.decisive.verdict} by {interval(shift.decisive)}"
 
 
 def _by(shift: Shift) -> str:
@@ -110,15 +123,6 @@ def _tail(shift: Shift) -> str:
     runtime_us = float(added_us[is_long].sum()) / share
     way = "more" if shift.mean_us[1] > shift.mean_us[0] else "less"
     return f": {format_share(share, '.2g')} {way} of its calls take some {format_duration_us(runtime_us)}"
-
-
-def _time_sentence(total: CallTime) -> str:
-    before, after = (format_duration_us(time_us) for time_us in (total.before_us, total.after_us))
-    fewer = "more" if total.by_number_us > 0 else "fewer"
-    number = f"{format_signed_us(total.by_number_us)} by {fewer} calls and " if total.by_number_us else ""
-    bounds = f"{format_signed_us(total.low_us)} to {format_signed_us(total.high_us)}"
-    length = f"{format_signed_us(total.by_length_us)} by their length (95 %: {bounds})"
-    return f"Time in calls: {before} before, {after} after; {number}{length}"
 
 
 class CostChange(NamedTuple):

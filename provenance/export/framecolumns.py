@@ -50,7 +50,7 @@ _TYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
 _TIMES = ("begin", "entry", "exit", "start", "end", "first", "last", "found", "time")
 
 _CHANGES = (
-    *("program", "function", "callers", "verdict", "effect", "low", "high", "p_value", "lost_us"),
+    *("program", "function", "callers", "verdict", "effect", "low", "high", "raw", "p_value", "lost_us"),
     *("calls_before", "calls_after", "ordinary_before_us", "ordinary_after_us"),
     *("mean_before_us", "mean_after_us", "is_waiting", "has_more_anomalies"),
 )

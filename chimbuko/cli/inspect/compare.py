@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,7 @@ from chimbuko.core.units import (
     format_change,
     format_duration_us,
     format_share,
+    format_signed_us,
     format_significant,
     number_of,
     parse_duration_us,
@@ -37,6 +39,8 @@ from chimbuko.provenance.compare.runcomparison import (
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.compare.speedup import in_all, speedups
 from chimbuko.provenance.compare.speedup import interval as speedup_interval
+from chimbuko.provenance.compare.timechanges import TimeChange, at_most
+from chimbuko.provenance.compare.wholewording import ELSEWHERE, headline, row_phrase
 from chimbuko.provenance.compare.wording import cost_changes, interval, reach, sentences
 from chimbuko.provenance.query.run import open_run
 
@@ -44,6 +48,8 @@ EXIT_SLOWER = 6
 """Exit code where ``--fail-on`` finds something that is slower; errors have smaller ones."""
 
 MARKS = {"slower": MARK, "faster": "▼", "same": "=", "unclear": "·"}
+LEAST_SHOWN = 1e-3
+"""Least share of the whole time for a difference to have a row of its own."""
 _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
 
 
@@ -78,9 +84,10 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     "--fail-on",
     metavar="LIMIT",
     multiple=True,
-    help=f"Exit with {EXIT_SLOWER} if calls take longer by this much beyond chance: those of a function, "
-    "usually or in the mean, or all together; or findings cost more, by as much of the time in calls: 5%. "
-    "Only one of them: usual:5%, mean:5%, total:5% or total:2s, findings:5% or findings:2s; may be repeated.",
+    help=f"Exit with {EXIT_SLOWER} if something takes longer by this much beyond chance: the run, all calls "
+    "of a function together, one of its calls, usually or in the mean; or findings cost more, by as much of "
+    "the time in calls: 5%. Only one of them: total:5% or total:2s, function:5% or function:2s, usual:5%, "
+    "mean:5%, findings:5% or findings:2s; may be repeated.",
 )
 @click.option(
     "--absolute",
@@ -109,6 +116,9 @@ def command(
 ) -> None:
     """Compare RUN_B, the run after, with RUN_A, the run before: folders of two runs.
 
+    First comes whether the run is slower or faster, by wall time, and which functions make it so: by more
+    calls or fewer, longer or shorter ones, what is called once, waits. These rows add up to the difference.
+
     Functions are marked as slower (▲) or faster (▼) where their usual runtime, or their mean with its rare
     long calls, has changed by 5 % or more, beyond chance and the noise of the machine. The mark = means a
     change of certainly less than 5 %, and · that the runs do not decide it.
@@ -127,7 +137,7 @@ def command(
       chimbuko compare chimbuko-runs/cpu chimbuko-runs/gpu --speedup
     """
     limits = _Limits.of(fail_on)
-    least_effect = min(LEAST_EFFECT, limits.usual, limits.mean)
+    least_effect = min(LEAST_EFFECT, limits.usual, limits.mean, limits.function, limits.total)
     first, second = (merged([_profile(path) for path in side]) for side in _sides(runs, before, after))
     found = compare(first, second, least_effect, is_net=not (absolute or speedup))
     shown = _only(found, function)
@@ -170,6 +180,9 @@ class _Limits:
 
     usual: float = math.inf
     mean: float = math.inf
+    function: float = math.inf
+    """Limit of the time in all calls of a function."""
+    function_us: float = math.inf
     total: float = math.inf
     total_us: float = math.inf
     findings: float = math.inf
@@ -181,21 +194,26 @@ class _Limits:
         limits = cls()
         for text in texts:
             what, _, value = text.strip().rpartition(":")
-            if what in ("total", "findings") and not _PERCENT.fullmatch(value.strip()):
+            if what in ("total", "function", "findings") and not _PERCENT.fullmatch(value.strip()):
                 limits = replace(limits, **{f"{what}_us": parse_duration_us(value)})
-            elif what in ("usual", "mean", "total", "findings"):
+            elif what in ("usual", "mean", "total", "function", "findings"):
                 limits = replace(limits, **{what: _share(text, value)})
             elif not what:
                 share = _share(text, value)
-                limits = replace(limits, usual=share, mean=share, total=share, findings=share)
+                limits = replace(limits, usual=share, mean=share, total=share, function=share, findings=share)
             else:
-                choices = "5%, or one of usual:5%, mean:5%, total:2s and findings:2s"
+                choices = "5%, or one of usual:5%, mean:5%, total:2s, function:2s and findings:2s"
                 raise ConfigError(f"--fail-on {text!r}: give {choices}")
         return limits
 
     def passed(self, found: Comparison) -> list[str]:
         """Return what is slower, or costs more, by so much and beyond chance; one line for each thing."""
-        lines = []
+        lines = self._slower_whole(found)
+        total = found.total
+        before_us = total.before_us + total.by_number_us
+        if not lines and total.differs and total.by_length_us >= min(self.total_us, self.total * before_us):
+            lines = [f"all calls together take {format_duration_us(total.by_length_us)} longer"]
+        lines += self._slower_functions(found.times)
         for shift in found.functions:
             for change, least, which in (
                 (shift.usual, self.usual, ""),
@@ -205,10 +223,6 @@ class _Limits:
                 if change.verdict == "slower" and effect >= least:
                     by = format_share(effect, ".1f")
                     lines.append(f"{short_name(shift.name)} is slower{which} by {by}")
-        total = found.total
-        before_us = total.before_us + total.by_number_us
-        if total.differs and total.by_length_us >= min(self.total_us, self.total * before_us):
-            lines.append(f"all calls together take {format_duration_us(total.by_length_us)} longer")
         least_us = min(self.findings_us, self.findings * found.before.exclusive_us)
         lines += [
             f"{change.name.lower()} cost {format_duration_us(change.added_us)} more"
@@ -216,6 +230,28 @@ class _Limits:
             if change.added_us >= least_us
         ]
         return lines
+
+    def _slower_whole(self, found: Comparison) -> list[str]:
+        whole = found.whole
+        before_us, after_us = whole.wall_us if any(whole.wall_us) else whole.time_us
+        # Without what the machine takes longer, where that can be told.
+        share = min(whole.effect, whole.net) if whole.net > 0 else whole.effect
+        if whole.verdict == "slower" and (share >= self.total or after_us - before_us >= self.total_us):
+            line = headline(whole, found.times)
+            return [line[:1].lower() + line[1:]]
+        return []
+
+    def _slower_functions(self, rows: Sequence[TimeChange]) -> list[str]:
+        """Return which functions take more time in all their calls.
+
+        New ones are no part of it: they may stand for others that are gone.
+        """
+        slower = [row for row in rows if row.verdict == "slower" and row.kind != "new"]
+        return [
+            row_phrase(row, short_name(row.name) if row.name else "")
+            for row in slower
+            if row.change_us >= min(self.function_us, self.function * row.time_us[0])
+        ]
 
 
 def _share(text: str, value: str) -> float:
@@ -238,6 +274,7 @@ def _only(found: Comparison, pattern: str | None) -> Comparison:
         found,
         functions=[shift for shift in found.functions if is_wanted(shift)],
         paths=[shift for shift in found.paths if is_wanted(shift)],
+        times=[row for row in found.times if matches(row.name)],
         new=[one for one in found.new if is_wanted(one)],
         vanished=[one for one in found.vanished if is_wanted(one)],
     )
@@ -246,6 +283,7 @@ def _only(found: Comparison, pattern: str | None) -> Comparison:
 def _print(found: Comparison, by: Literal["function", "path"], limit: int) -> None:
     output = Output()
     _print_head(output, found, sentences(found))
+    _print_times(output, found, limit)
     shifts = found.functions if by == "function" else found.paths
     if shifts:
         output.heading("Runtimes, time lost in all first")
@@ -286,6 +324,31 @@ def _print_head(output: Output, found: Comparison, said: list[str]) -> None:
         output.line(line)
 
 
+def _print_times(output: Output, found: Comparison, limit: int) -> None:
+    large = [row for row in found.times if abs(row.change_us) >= LEAST_SHOWN * max(found.whole.time_us)]
+    rows = at_most(found.times, min(limit, len(large)))
+    if not large or not any(row.change_us for row in rows):
+        return
+    shown = shown_names(row.name for row in rows if row.name)
+    output.heading("Where the difference comes from: time of all calls on all ranks, which adds up to it")
+    cells = [
+        [
+            MARKS[row.verdict],
+            format_signed_us(row.change_us),
+            *(format_duration_us(us) for us in row.time_us),
+            *(f"{calls:,.0f}" if row.name else "" for calls in row.calls),
+            row.kind if row.name else "",
+            shown.get(row.name, ELSEWHERE if row.kind == "in no known call" else "all others"),
+            "waits" if row.is_waiting else "",
+        ]
+        for row in rows
+    ]
+    titles = ("DIFFERENCE", "TIME BEFORE", "TIME AFTER", "CALLS BEFORE", "CALLS AFTER")
+    numbers = [Column(title, is_number=True) for title in titles]
+    columns = [Column(""), *numbers, Column("BY"), Column("FUNCTION", may_shrink=True), Column("")]
+    output.table(columns, cells)
+
+
 def _print_one_sided(output: Output, found: Comparison, limit: int) -> None:
     for title, functions in (("New functions", found.new), ("Vanished functions", found.vanished)):
         if functions:
@@ -304,6 +367,7 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
     rows = [
         [
             MARKS[change.verdict],
+            "" if change.raw is None else format_change(change.raw),
             "" if change.effect is None else format_change(change.effect),
             interval(change),
             format_duration_us(change.lost_us) if change.effect is not None else "",
@@ -316,8 +380,9 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
         for shift, path in zip(shifts, paths, strict=True)
         for change in [shift.decisive]
     ]
-    columns = [Column(""), Column("EFFECT", is_number=True), Column("95 %", is_number=True)]
-    output.table([*columns, Column("LOST", is_number=True), *_columns(by), Column("")], rows)
+    titles = ("CHANGE", "AGAINST OTHERS", "95 %", "LOST")
+    numbers = [Column(title, is_number=True) for title in titles]
+    output.table([Column(""), *numbers, *_columns(by), Column("")], rows)
 
 
 def _columns(by: Literal["function", "path"]) -> list[Column]:

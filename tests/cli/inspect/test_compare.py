@@ -28,13 +28,15 @@ TIMES_AS_LONG = dict(zip([function.name for function in FUNCTIONS], (0.4, 0.5, 1
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Before, the same again, a slower function, rare long calls of it, another variant of the program."""
+    """Before, the same again, a slower function, rare long calls of it, more calls of it, another variant."""
     folder = tmp_path_factory.mktemp("runs")
     make_run(folder / "before", FUNCTIONS, SimulatedRun(1))
     make_run(folder / "again", FUNCTIONS, SimulatedRun(2))
     make_run(folder / "slower", FUNCTIONS, SimulatedRun(3, slower={SLOWER: 1.1}))
     rarely = dataclasses.replace(FUNCTIONS[0], draw=delayed(FUNCTIONS[0].draw, 0.007, 80_000.0))
     make_run(folder / "delayed", (rarely, *FUNCTIONS[1:]), SimulatedRun(4))
+    more = (dataclasses.replace(FUNCTIONS[0], calls_per_tick=130), *FUNCTIONS[1:])
+    make_run(folder / "more", more, SimulatedRun(6))
     variant = (dataclasses.replace(FUNCTIONS[0], calls_per_tick=200), *FUNCTIONS[1:])
     make_run(folder / "variant", variant, SimulatedRun(5, slower=TIMES_AS_LONG))
     return folder
@@ -54,7 +56,8 @@ def test_the_slower_function_is_named_first(compare: Callable[..., Result]) -> N
     answer = compare("slower")
     assert answer.exit_code == 0
     lines = answer.stdout.splitlines()
-    assert lines[2].startswith("relax is slower: +")
+    assert lines[2].startswith("All calls together are slower: ") and "; most by relax: +" in lines[2]
+    assert lines[3].startswith("relax is slower: +")
     assert next(line for line in lines if line.startswith("▲")).rstrip().endswith("relax")
 
 
@@ -69,12 +72,35 @@ def test_it_fails_on_what_is_slower_and_on_nothing_else(
     assert compare("again", "--fail-on", "5%", "--fail-on", "total:1ms").exit_code == 0
 
 
+def test_it_fails_on_more_calls(compare: Callable[..., Result], capfd: pytest.CaptureFixture[str]) -> None:
+    for limit in ("5%", "total:5%", "total:1s", "function:5%", "function:1s"):
+        assert compare("more", "--fail-on", limit).exit_code == 6, limit
+        assert "relax: +1.1" in capfd.readouterr().err
+        assert compare("again", "--fail-on", limit).exit_code == 0, limit
+    for limit in ("usual:5%", "mean:5%", "function:50%", "function:2s", "total:2s"):
+        assert compare("more", "--fail-on", limit).exit_code == 0, limit
+    assert compare("more", "--fail-on", "5%", "--absolute").exit_code == 6
+
+
+def test_rows_of_time_add_up_to_the_difference(compare: Callable[..., Result]) -> None:
+    lines = compare("more", "--limit", "1").stdout.splitlines()
+    first, others = (
+        lines[lines.index(next(line for line in lines if "DIFFERENCE" in line)) + at] for at in (1, 2)
+    )
+    assert re.match(r"▲ +\+1\.\d+ s .* 4,000 +5,200 +more calls +relax", first), first
+    assert others.split()[-2:] == ["all", "others"]
+    (said,) = (line for line in lines if line.startswith("Time of all ranks: "))
+    assert re.search(r": \+1\.\d+ s = \+1\.\d+ s by more calls, ", said) or said.endswith("by more calls")
+
+
 def test_it_fails_on_what_rare_long_calls_cost(compare: Callable[..., Result]) -> None:
     for limit in ("5%", "mean:5%", "total:0.5s", "total:5%"):
         assert compare("delayed", "--fail-on", limit).exit_code == 6, limit
     for limit in ("usual:5%", "total:100%", "findings:1ms"):
         assert compare("delayed", "--fail-on", limit).exit_code == 0, limit
-    (headline,) = (line for line in compare("delayed").stdout.splitlines() if "in the mean" in line)
+    (headline,) = (
+        line for line in compare("delayed").stdout.splitlines() if " is slower in the mean" in line
+    )
     assert headline.startswith("relax is slower in the mean, ")
     assert re.search(r"[0-9.]+ % more of its calls take some \d+", headline)
 

@@ -86,7 +86,9 @@ def page(browser: Browser, compared: DashboardProcess) -> Iterator[Page]:
 
 
 def test_it_opens_with_the_function_that_is_slower(page: Page) -> None:
-    assert page.locator("[data-answer]").inner_text().startswith("relax_block is slower: +")
+    answer = page.locator("[data-answer]").inner_text()
+    assert answer.startswith("All calls together are slower: ") and "; most by relax_block: +" in answer
+    assert page.locator('[data-panel="times"] tbody tr').first.inner_text().startswith("▲ relax_block\t+")
     assert page.title() == "before → after · Chimbuko"
     verdicts = {
         row.get_attribute("data-shift"): row.get_attribute("data-verdict")

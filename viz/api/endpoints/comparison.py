@@ -12,6 +12,7 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.compare.profilemerging import merged
 from chimbuko.provenance.compare.runcomparison import Comparison, compare
 from chimbuko.provenance.compare.runprofile import read_profile
+from chimbuko.provenance.compare.timechanges import at_most
 from chimbuko.provenance.compare.wording import sentences
 from chimbuko.provenance.query.filters import Text
 from chimbuko.provenance.query.run import Provenance, open_run
@@ -96,6 +97,9 @@ def compared(
     progress(0.9, "Comparing")
     found = compare(merged(profiles[: len(before)]), merged(profiles[len(before) :]))
     shown = msgspec.structs.replace(
-        found, functions=found.functions[:MOST_FUNCTIONS], paths=found.paths[:MOST_FUNCTIONS]
+        found,
+        functions=found.functions[:MOST_FUNCTIONS],
+        paths=found.paths[:MOST_FUNCTIONS],
+        times=at_most(found.times, MOST_FUNCTIONS),
     )
     return ComparisonAnswer(sentences=sentences(found), comparison=shown, functions=len(found.functions))

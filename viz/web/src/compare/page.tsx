@@ -1,7 +1,7 @@
 import { useMemo } from 'preact/hooks';
-import { rate } from './model/comparison';
+import { NAMELESS, rate, VERDICT_MARKS } from './model/comparison';
 import { shortenAll } from '../shared/names/names';
-import { count, duration, exact } from '../shared/units/units';
+import { count, duration, exact, signed } from '../shared/units/units';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { comparison, runs } from './comparison';
 import { foldersOf, sideText } from '../shared/address/model/trail';
@@ -12,7 +12,7 @@ import { Sentence } from '../shared/parts/sentence';
 import { RunsList } from './runslist';
 import { Runtimes } from './runtimes';
 import { Shifts } from './shifts';
-import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift } from '../shared/api/types';
+import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift, TimeChange } from '../shared/api/types';
 
 /** Page that compares this run, and those added to it, with other runs; or the list to choose one from. */
 export function Compare() {
@@ -62,6 +62,7 @@ function Page({ found }: { found: ComparisonAnswer }) {
         ))}
       </ul>
       <Sides before={changes.before} after={changes.after} />
+      <Times rows={changes.times} />
       <div class="changes" style={{ '--rows': changes.functions.length }}>
         <Shifts shifts={changes.functions} names={names} all={found.functions} />
         <Runtimes shift={shown} name={shown ? (names.get(shown.name)?.text ?? shown.name) : ''} />
@@ -84,10 +85,10 @@ function chosen(shifts: readonly Shift[]): Shift | undefined {
 
 function Sides({ before, after }: { before: RunSide; after: RunSide }) {
   const facts: [string, (side: RunSide) => string][] = [
+    ['took', (side) => duration(side.duration_us)],
     ['ranks', (side) => exact(side.ranks)],
     ['calls', (side) => count(side.calls)],
     ['time in calls', (side) => duration(side.exclusive_us)],
-    ['took', (side) => duration(side.duration_us)],
     ['anomalies per million calls (95 %)', (side) => rate(side.rate)],
   ];
   return (
@@ -161,6 +162,38 @@ function SideRuns({ when, side }: { when: 'before' | 'after'; side: RunSide }) {
         </select>
       )}
     </span>
+  );
+}
+
+/** Change of the time of each function; these add up to the difference of the runs. */
+function Times({ rows }: { rows: readonly TimeChange[] }) {
+  const names = useMemo(() => shortenAll(rows.flatMap((row) => (row.name === '' ? [] : [row.name]))), [rows]);
+  const cells = rows
+    .filter((row) => row.time_us[0] !== row.time_us[1])
+    .map((row) => [
+      `${VERDICT_MARKS[row.verdict]} ${row.name === '' ? NAMELESS[row.kind] : (names.get(row.name)?.text ?? row.name)}${row.is_waiting ? ', waits' : ''}`,
+      signed(row.time_us[1] - row.time_us[0], duration),
+      row.name === '' ? '' : row.kind,
+      ...row.time_us.map(duration),
+      ...row.calls.map((calls) => (row.name === '' ? '' : exact(calls))),
+    ]);
+  return (
+    <Listed
+      name="times"
+      title="Where the difference comes from"
+      columns={[
+        ['function', false],
+        ['difference', true],
+        ['by', false],
+        ['time before', true],
+        ['time after', true],
+        ['calls before', true],
+        ['calls after', true],
+      ]}
+      rows={cells}
+      nothing="Both runs took the same time."
+      actions={<span class="unit">time of all calls on all ranks; the rows add up</span>}
+    />
   );
 }
 

@@ -29,7 +29,7 @@ export function Runtimes({ shift, name }: { shift: Shift | undefined; name: stri
       ) : (
         <>
           <p class="unit">
-            {shift && `${change(decisive(shift).effect)}: ${shiftSummary(shift)}`} Runtimes that fewer than one call in a thousand has are left out.
+            {shift && `${change(decisive(shift).raw)}: ${shiftSummary(shift)}`} Runtimes that fewer than one call in a thousand has are left out.
           </p>
           <Histogram bars={bars} />
         </>

@@ -22,7 +22,7 @@ export function Shifts({ shifts, names, all }: Props) {
   return (
     <Panel
       name="shifts"
-      title="Runtime, change and 95 % interval"
+      title="Single calls, against all others"
       summary={summary}
       actions={actions}
       table={() => <ShiftTable shifts={shifts} names={names} />}
@@ -109,7 +109,7 @@ function Interval({ shift, reach }: { shift: Shift; reach: number }) {
 function tipOf(shift: Shift): string[] {
   return [
     wrapped(placedName(shift.name)),
-    `${VERDICT_WORDS[decisive(shift).verdict]}: ${change(decisive(shift).effect)}, with 95 % confidence ${between(shift)}`,
+    `${VERDICT_WORDS[decisive(shift).verdict]}: ${change(decisive(shift).effect)} against the others, with 95 % confidence ${between(shift)}`,
     shiftSummary(shift),
     `lost in all: ${lost(shift)}${shift.is_waiting ? '; judging by its name, it waits for others' : ''}`,
     'click: distribution of its runtimes',
@@ -123,7 +123,7 @@ function ShiftTable({ shifts, names }: { shifts: readonly Shift[]; names: Readon
         <tr>
           <th />
           <th>function</th>
-          {['change', '95 %', 'lost', 'before', 'after', 'calls before', 'calls after'].map((heading) => (
+          {['against others', '95 %', 'lost', 'before', 'after', 'change', 'calls before', 'calls after'].map((heading) => (
             <th key={heading} class="number">
               {heading}
             </th>
@@ -145,6 +145,7 @@ function ShiftTable({ shifts, names }: { shifts: readonly Shift[]; names: Readon
                 {us === null ? 'unknown' : duration(us)}
               </td>
             ))}
+            <td class="number">{change(decisive(shift).raw)}</td>
             {shift.calls.map((calls, at) => (
               <td key={at} class="number">
                 {exact(calls)}

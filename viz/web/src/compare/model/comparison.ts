@@ -2,11 +2,14 @@
 
 import * as units from '../../shared/units/units';
 import { digits, duration, exact } from '../../shared/units/units';
-import type { BothRuntimes, Change, Rate, Shift } from '../../shared/api/types';
+import type { BothRuntimes, Change, Rate, Shift, TimeChange } from '../../shared/api/types';
 
 /** Marks of verdicts, so that colour alone tells nothing. */
 export const VERDICT_MARKS = { slower: '▲', faster: '▼', same: '=', unclear: '·' } as const;
 export const VERDICT_WORDS = { slower: 'slower', faster: 'faster', same: 'as before', unclear: 'undecided' } as const;
+
+/** Words for rows of time that belong to no function of their own. */
+export const NAMELESS: Partial<Record<TimeChange['kind'], string>> = { 'in no known call': 'in no known call', others: 'all others' };
 
 const LEAST_REACH = Math.log(1.1);
 const MOST_REACH = Math.log(4);

@@ -1790,6 +1790,8 @@ export interface components {
             metric: string;
             least_effect: number;
             common: number;
+            whole: components["schemas"]["WholeChange"];
+            times: components["schemas"]["TimeChange"][];
             total: components["schemas"]["CallTime"];
             functions: components["schemas"]["Shift"][];
             paths: components["schemas"]["Shift"][];
@@ -1835,6 +1837,56 @@ export interface components {
             cost_us: number;
         };
         /**
+         * WholeChange
+         * @description Change of the whole run. In each pair the first run comes first; of several runs these are means.
+         */
+        WholeChange: {
+            wall_us: [
+                number,
+                number
+            ];
+            time_us: [
+                number,
+                number
+            ];
+            effect: number;
+            net: number;
+            /** @enum {unknown} */
+            verdict: "faster" | "same" | "slower" | "unclear";
+            by_number_us: number;
+            by_length_us: number;
+            once_us: number;
+            waits_us: number;
+            new_us: number;
+            gone_us: number;
+            elsewhere_us: number;
+        };
+        /**
+         * TimeChange
+         * @description Change of the time in all calls of one function on all ranks, or of the time in no known call.
+         *
+         *         In each pair the first run comes first; times of several runs are means per run.
+         */
+        TimeChange: {
+            program: string;
+            name: string;
+            /** @enum {unknown} */
+            kind: "called once" | "fewer calls" | "gone" | "in no known call" | "longer calls" | "more calls" | "new" | "others" | "shorter calls";
+            is_waiting: boolean;
+            calls: [
+                number,
+                number
+            ];
+            time_us: [
+                number,
+                number
+            ];
+            by_number_us: number;
+            by_length_us: number;
+            /** @enum {unknown} */
+            verdict: "faster" | "same" | "slower" | "unclear";
+        };
+        /**
          * CallTime
          * @description Exclusive time in the calls of functions that both runs have, on all ranks.
          */
@@ -1842,6 +1894,7 @@ export interface components {
             before_us: number;
             after_us: number;
             by_number_us: number;
+            by_machine_us: number;
             by_length_us: number;
             low_us: number;
             high_us: number;
@@ -1889,6 +1942,7 @@ export interface components {
             effect: number | null;
             low: number | null;
             high: number | null;
+            raw: number | null;
             p_value: number;
             lost_us: number;
             /** @enum {unknown} */
@@ -2105,6 +2159,8 @@ export type Comparison = components['schemas']['Comparison'];
 export type RunSide = components['schemas']['RunSide'];
 export type Rate = components['schemas']['Rate'];
 export type Findings = components['schemas']['Findings'];
+export type WholeChange = components['schemas']['WholeChange'];
+export type TimeChange = components['schemas']['TimeChange'];
 export type CallTime = components['schemas']['CallTime'];
 export type Shift = components['schemas']['Shift'];
 export type Change = components['schemas']['Change'];

@@ -86,6 +86,7 @@ export type {
   RunSide,
   Runtimes,
   Shift,
+  TimeChange,
   SilentRank,
   Span,
   StackFrame,

@@ -6,6 +6,7 @@ const changeOf = (low: number, high: number, verdict: Change['verdict']): Change
   effect: (low + high) / 2,
   low,
   high,
+  raw: (low + high) / 2,
   p_value: 0.001,
   lost_us: 100,
   verdict,

@@ -10,6 +10,7 @@ const changeOf = (effect: number, verdict: Change['verdict']): Change => ({
   effect,
   low: effect - 0.1,
   high: effect + 0.1,
+  raw: null,
   p_value: 0.001,
   lost_us: 100,
   verdict,
