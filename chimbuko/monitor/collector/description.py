@@ -55,6 +55,7 @@ def found_between(
         others_s=_seconds_of(others),
         gpus={int(row["gpu"]): _gpu(row, periods) for row in gpus},
         periods=periods,
+        still_periods=periods * whole.still_periods,
     )
     return [NodeFinding(one.kind, one.text, one.advice) for one in findings(span)]
 

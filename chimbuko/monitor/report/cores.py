@@ -56,14 +56,13 @@ def oversubscribed(span: Span) -> Iterator[Finding]:
     """More threads want to run than there are cores for them, and hold each other up."""
     for cpus, threads in groups(span).items():
         held_up = [thread for thread in threads if is_held_up(thread)]
-        if len(threads) <= len(cpus) or len(held_up) < 2:
+        if len(held_up) < 2 or not _hold_each_other_up(span, cpus, threads):
             continue
         processes, cores = number_of_processes(threads), number_of(len(cpus), "cores")
         who = number_of(len(threads), "threads")
         who = who if processes == 1 else f"{who} of {number_of(processes, 'processes')}"
-        # Of threads that come and go more are seen than there are.
-        at_once = sum(thread.seconds for thread in threads) / max(thread.seconds for thread in threads)
-        if at_once < FEWER_AT_ONCE * len(threads):
+        at_once = _at_once(threads)
+        if len(cpus) < round(at_once) < FEWER_AT_ONCE * len(threads):
             who += f", {at_once:.0f} at a time,"
         fewer = f"{len(cpus)} of them" if processes == 1 else f"{number_of(len(cpus), 'ranks')} here"
         yield Finding(
@@ -73,6 +72,29 @@ def oversubscribed(span: Span) -> Iterator[Finding]:
             f"give each a core of its own (srun -c, mpirun --bind-to core), or start {fewer}",
             tuple(sorted(thread.tid for thread in threads)),
         )
+
+
+def _at_once(threads: list[ThreadSpan]) -> float:
+    """Return how many threads wanted a core at a time, on average over the life of the longest; where their
+    waits are not known, how many there were. Of threads that come and go more are seen than that.
+    """
+    wanted_s = [t.seconds if t.waited_s is None else t.user_s + t.system_s + t.waited_s for t in threads]
+    return sum(wanted_s) / max(thread.seconds for thread in threads)
+
+
+def _hold_each_other_up(span: Span, cpus: tuple[int, ...], threads: list[ThreadSpan]) -> bool:
+    """Whether more threads than cores wanted to run at a time, and not only others kept them from it.
+
+    Without that a thread waits only while somebody else has a core that it may use: the waits of all are no
+    longer than what others ran there.
+    """
+    waits_s = [thread.waited_s for thread in threads if thread.waited_s is not None]
+    if len(threads) <= len(cpus):
+        return False
+    if len(waits_s) < len(threads):
+        return _at_once(threads) > len(cpus)
+    beyond_s = sum(waits_s) - foreign_s(span, cpus)
+    return beyond_s > 2 * WAITED_SHARE * max(thread.seconds for thread in threads)
 
 
 def _mean_busy(threads: list[ThreadSpan]) -> float:

@@ -51,7 +51,7 @@ def system_bound(span: Span) -> Iterator[Finding]:
 
 
 def stuck(span: Span) -> Iterator[Finding]:
-    """Processes all of whose threads have been stopped or asleep for five periods, and nobody runs."""
+    """Processes all of whose threads have been stopped or asleep for five periods, in which nobody ran."""
     by_process: dict[int, list[ThreadSpan]] = defaultdict(list)
     for thread in span.threads.values():
         if thread.kind != SAMPLER and not thread.ended:
@@ -63,10 +63,12 @@ def stuck(span: Span) -> Iterator[Finding]:
     }
     for pid, threads in still.items():
         is_stopped = all(thread.state in STOPPED for thread in threads)
-        # Who waits for others that run, as a shell and mpirun do, is in order.
-        if not is_stopped and len(still) < len(by_process):
-            continue
         periods = min(thread.still_periods for thread in threads)
+        if not is_stopped:
+            # Who waits for others that run, or ran until just now, as a shell and mpirun do, is in order.
+            periods = min(periods, span.still_periods)
+            if len(still) < len(by_process) or periods < STILL_PERIODS:
+                continue
         who = f"the {number_of(len(threads), 'threads')} of process {pid}"
         yield Finding(
             "stopped" if is_stopped else "stuck",

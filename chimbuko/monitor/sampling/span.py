@@ -205,6 +205,10 @@ class Span:
     gpus: dict[int, GpuSpan] = field(default_factory=dict)
     """GPUs by their numbers."""
     periods: int = 1
+    still_periods: int = 0
+    """Periods before the end in which nobody ran at all, nor ended, as a worker does that its parent waits
+    for.
+    """
     dropped_threads: int = 0
     """Threads that have ended, and did least, of which only this number is kept, and nothing of a process
     without others.
@@ -235,6 +239,8 @@ class Span:
             others_s=_added(self.others_s, later.others_s),
             gpus=_joined(self.gpus, later.gpus, GpuSpan.then),
             periods=self.periods + later.periods,
+            still_periods=later.still_periods
+            + (self.still_periods if later.still_periods == later.periods else 0),
             dropped_threads=self.dropped_threads + later.dropped_threads + len(dropped),
         )
 

@@ -31,6 +31,20 @@ def kinds(found: Span) -> list[str]:
             "oversubscribed",
         ),
         (span(thread(1, busy=0.5, waited_s=5.0), cores={0: 1.0}), "foreign load"),
+        # One after the other, beside foreign load.
+        (
+            span(*(thread(tid, busy=0.4, seconds=2.0, waited_s=1.2) for tid in range(1, 6)), cores={0: 1.0}),
+            "foreign load",
+        ),
+        # One on each core, both taken by others, with the one that has started them.
+        (
+            span(
+                *(thread(tid, (tid,), busy=0.4, waited_s=6.0) for tid in (0, 1)),
+                thread(2, (1,), busy=0.01, waited_s=1.1),
+                cores={0: 1.0, 1: 1.0},
+            ),
+            "foreign load",
+        ),
         (span(thread(1, (0, 1, 2)), cores={0: 0.9, 1: 0.01, 2: 0.0}), "undersubscribed"),
         (span(thread(1, (0, 1), migrations=8)), "migrating"),
         (span(thread(1, busy=0.4, system_s=5.0)), "system-bound"),
@@ -70,6 +84,8 @@ def test_each_kind_alone(made: Span, kind: str) -> None:
         # A shell waits for what it has started.
         span(thread(1, busy=0.0, state="S", still_periods=10), thread(2)),
         span(thread(1, busy=0.0, state="S", still_periods=4)),
+        # Its worker has ended just now.
+        span(thread(1, busy=0.0, state="S", still_periods=8), still_periods=1),
         span(thread(1), memory=NodeMemory(100 * 2**30, 2**30, 50 * 2**30)),
         span(),
     ],
@@ -86,11 +102,17 @@ def test_ranks_that_share_cores_are_counted() -> None:
     assert found.threads == (1, 2, 3, 4)
 
 
+def test_own_threads_that_share_a_core_with_a_thief_have_both_findings() -> None:
+    """Of three on a core two are its own: while each of these waits for 6.7 s, the thief runs for 3.3."""
+    made = span(*(thread(tid, busy=0.33, waited_s=6.7) for tid in (1, 2)), cores={0: 1.0})
+    assert kinds(made) == ["oversubscribed", "foreign load"]
+
+
 def test_of_threads_that_come_and_go_it_is_said_how_many_there_are_at_a_time() -> None:
     main, *short = (thread(tid, busy=0.3, waited_s=5.0) for tid in range(1, 12))
     short = [replace(one, pid=1, seconds=4.0, waited_s=2.0) for one in short]
     (found,) = findings(span(main, *short))
-    assert found.text.startswith("11 threads, 5 at a time, share 1 core (0): ")
+    assert found.text.startswith("11 threads, 6 at a time, share 1 core (0): ")
 
 
 def test_foreign_load_says_whose_share_is_whose() -> None:
