@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.procfs.numbers import format_cpulist
-from chimbuko.monitor.procfs.task import is_of_analysis
+from chimbuko.monitor.procfs.ownrun import is_of_analysis, spoken
 from chimbuko.monitor.report.finding import Finding, cut_off_per_s, number_of_processes, workers
 from chimbuko.monitor.sampling.others import foreign_s
 from chimbuko.monitor.sampling.sample import SAMPLER
-from chimbuko.monitor.sampling.span import Span, ThreadSpan
+from chimbuko.monitor.sampling.span import OtherLoad, Span, ThreadSpan
 
 WAITED_SHARE = 0.10
 """A thread that waits for its core for more of the time is held up. Where the wait is not known:"""
@@ -144,12 +144,15 @@ def foreign_load(span: Span) -> Iterator[Finding]:
     taken_s = not_own_s - _analysis_s(span, not_own_s)
     own_s = sum(span.cores[cpu].busy_s for cpu in cpus) - not_own_s
     if taken_s > FOREIGN_SHARE * total_s:
+        polite = _politeness(span, waiting)
         yield Finding(
             "foreign load",
             f"others take {format_share(taken_s / total_s)} of {_named(cpus)}, this program "
             f"{format_share(own_s / total_s)}; of its threads {len(waiting)} waited for a core; "
-            f"{_whose(span, taken_s)}",
-            "look for what else runs there (top), or ask for nodes of your own",
+            f"{_whose(span, taken_s, total_s)}{polite}",
+            "start it without nice: they go first"
+            if polite
+            else "look for what else runs there (top), or ask for nodes of your own",
             tuple(sorted(thread.tid for thread in waiting)),
         )
 
@@ -184,14 +187,30 @@ def _named(cpus: set[int]) -> str:
 
 def _analysis_s(span: Span, not_own_s: float) -> float:
     """Return how much of the time that others took was taken by our own processes, in seconds."""
-    return min(not_own_s, sum(seconds for name, seconds in span.others_s.items() if is_of_analysis(name)))
+    return min(not_own_s, sum(one.seconds for (name, _), one in span.others.items() if is_of_analysis(name)))
 
 
-def _whose(span: Span, taken_s: float) -> str:
-    others = ((name, seconds) for name, seconds in span.others_s.items() if not is_of_analysis(name))
-    most = sorted(others, key=lambda one: -one[1])[:2]
-    named = [f"{name} {seconds:.1f} s" for name, seconds in most if seconds >= NAMED_SHARE * taken_s]
-    return f"whose: {', '.join(named)}" if named else "whose is unknown"
+def _foreign(span: Span) -> list[tuple[str, str, OtherLoad]]:
+    """Return name, user and load of processes of others, the largest load first."""
+    found = [(name, user, one) for (name, user), one in span.others.items() if not is_of_analysis(name)]
+    return sorted(found, key=lambda one: -one[2].seconds)
+
+
+def _whose(span: Span, taken_s: float, total_s: float) -> str:
+    named = [
+        f"{number_of(one.processes, 'processes')} of {user} ({spoken(name)}), "
+        f"{format_share(min(one.seconds, taken_s) / total_s)}{' together' if one.processes > 1 else ''}"
+        for name, user, one in _foreign(span)[:2]
+        if one.seconds >= NAMED_SHARE * taken_s
+    ]
+    return f"whose: {'; '.join(named)}" if named else "whose is unknown"
+
+
+def _politeness(span: Span, waiting: list[ThreadSpan]) -> str:
+    """Return what is to be said of the niceness of those that wait, where the others have a lower one."""
+    own = max((span.processes[one.pid].nice for one in waiting if one.pid in span.processes), default=0)
+    theirs = min((one.nice for _, _, one in _foreign(span)), default=own)
+    return f"; it runs at niceness {own}, and they at {theirs}" if own > theirs else ""
 
 
 def undersubscribed(span: Span) -> Iterator[Finding]:

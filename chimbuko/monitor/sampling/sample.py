@@ -80,6 +80,7 @@ class ProcessCounters(NamedTuple):
     io: ProcessIO | None
     cpu_ticks: int = 0
     """CPU time of all its threads, also of those that have ended."""
+    nice: int = 0
 
 
 class GroupCounters(NamedTuple):

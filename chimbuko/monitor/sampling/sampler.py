@@ -17,6 +17,7 @@ from chimbuko.monitor.procfs.system import (
     parse_throttling,
 )
 from chimbuko.monitor.procfs.task import parse_io, parse_process_memory, parse_stat, parse_thread_count
+from chimbuko.monitor.sampling.others import niceness
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import GroupCounters, ProcessCounters, Sample, ThreadCounters
 from chimbuko.monitor.sampling.span import TICKS_PER_S
@@ -195,7 +196,9 @@ class Sampler:
         status, stat = read(f"/proc/{pid}/status"), parse_stat(read(f"/proc/{pid}/stat"))
         cpu_ticks = stat.user_ticks + stat.system_ticks if stat is not None else 0
         io = parse_io(read(f"/proc/{pid}/io")) if self._has_io else None
-        return parse_thread_count(status), ProcessCounters(parse_process_memory(status), io, cpu_ticks)
+        return parse_thread_count(status), ProcessCounters(
+            parse_process_memory(status), io, cpu_ticks, niceness(pid)
+        )
 
     def _forget(self, pid: int) -> None:
         self._threads.pop(pid).close()

@@ -171,6 +171,8 @@ class ProcessSpan:
     """CPU time of all its threads, also of those that ended before anybody saw them; 0 where that is not
     known.
     """
+    nice: int = 0
+    """Niceness at the end: of 19, the kernel lets a process of 0 go first."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Both spans as one."""
@@ -183,6 +185,33 @@ class ProcessSpan:
             later.group,
             self.throttled_s + later.throttled_s,
             self.cpu_s + later.cpu_s,
+            later.nice,
+        )
+
+
+@dataclass(slots=True)
+class OtherLoad:
+    """Processes of one name and user that are not watched. Never changed; see ``ThreadSpan``."""
+
+    seconds: float
+    """CPU time of all of them."""
+    processes: int = 1
+    """Most of them that ran between two looks."""
+    nice: int = 0
+    """Lowest niceness of any, which goes first."""
+
+    def beside(self, other: OtherLoad) -> OtherLoad:
+        """Both at the same time as one."""
+        return OtherLoad(
+            self.seconds + other.seconds, self.processes + other.processes, min(self.nice, other.nice)
+        )
+
+    def then(self, later: OtherLoad) -> OtherLoad:
+        """Both spans as one."""
+        return OtherLoad(
+            self.seconds + later.seconds,
+            max(self.processes, later.processes),
+            min(self.nice, later.nice),
         )
 
 
@@ -200,8 +229,8 @@ class Span:
     least_available_bytes: int | None = None
     pressure_s: dict[str, float] = field(default_factory=dict)
     """Time in which some task of the node waited for ``cpu``, ``memory`` or ``io``, in seconds."""
-    others_s: dict[str, float] = field(default_factory=dict)
-    """CPU time of processes that are not watched, by their names, as far as it was looked for."""
+    others: dict[tuple[str, str], OtherLoad] = field(default_factory=dict)
+    """Processes that are not watched, by name and user, as far as it was looked for."""
     gpus: dict[int, GpuSpan] = field(default_factory=dict)
     """GPUs by their numbers."""
     periods: int = 1
@@ -236,7 +265,7 @@ class Span:
             memory=later.memory or self.memory,
             least_available_bytes=min(least, default=None),
             pressure_s=_added(self.pressure_s, later.pressure_s),
-            others_s=_added(self.others_s, later.others_s),
+            others=_joined(self.others, later.others, OtherLoad.then),
             gpus=_joined(self.gpus, later.gpus, GpuSpan.then),
             periods=self.periods + later.periods,
             still_periods=later.still_periods

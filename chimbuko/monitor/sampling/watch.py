@@ -140,9 +140,9 @@ class Watch:
             self._threads = Counter(thread.pid for thread in sample.threads.values())
             self._kinds.clear()
         span = difference(last, sample, self._kind)
-        others_s = self._others.step(span, sample.processes.keys())
-        if others_s:
-            span = replace(span, others_s=others_s)
+        others = self._others.step(span, sample.processes.keys())
+        if others:
+            span = replace(span, others=others)
         dropped = 0 if self.total is None else self.total.dropped_threads
         self.total = span if self.total is None else self.total.then(span)
         if self.total.dropped_threads != dropped:

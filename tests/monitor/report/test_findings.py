@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from chimbuko.monitor.procfs.ownrun import ANOTHER_RUN, ITSELF
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.sampling.sample import GroupCounters
-from chimbuko.monitor.sampling.span import ProcessSpan, Span
+from chimbuko.monitor.sampling.span import OtherLoad, ProcessSpan, Span
 from tests.monitor.sampling.made import span, thread
 
 SAMPLER = thread(90, (1,), busy=0.01, kind="Sampler", state="S", still_periods=0)
@@ -136,8 +137,8 @@ def test_threads_of_a_program_that_nobody_saw_are_no_load_of_others() -> None:
 
 
 def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
-    others_s = {"chimbuko.proven (root)": 2.0, "thief (root)": 0.5}
-    made = span(thread(1, busy=0.7, waited_s=3.0), cores={0: 1.0}, others_s=others_s)
+    others = {(ITSELF, "root"): OtherLoad(2.0), ("thief", "root"): OtherLoad(0.5)}
+    made = span(thread(1, busy=0.7, waited_s=3.0), cores={0: 1.0}, others=others)
     (finding,) = findings(made)
     assert (finding.kind, finding.text) == (
         "analysis beside workers",
@@ -148,7 +149,40 @@ def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
     assert foreign.text.endswith("waited for a core; whose is unknown") and "30 % of core 0," in foreign.text
     assert analysis.kind == "analysis beside workers"
     # Little of it, or nobody waits.
-    assert kinds(replace(made, others_s={"chimbuko.proven (root)": 0.4, "thief (root)": 0.5})) == [
-        "foreign load"
-    ]
+    few = {(ITSELF, "root"): OtherLoad(0.4), ("thief", "root"): OtherLoad(0.5)}
+    assert kinds(replace(made, others=few)) == ["foreign load"]
     assert kinds(replace(made, threads={1: thread(1, busy=0.7)})) == []
+
+
+@pytest.mark.parametrize(
+    ("others", "whose"),
+    [
+        ({("spin", "eve"): OtherLoad(7.0, 7)}, "7 processes of eve (spin), 70 % together"),
+        (
+            {("spin", "eve"): OtherLoad(6.0), ("cron", "root"): OtherLoad(0.1)},
+            "1 process of eve (spin), 60 %",
+        ),
+        (
+            {(ANOTHER_RUN, "eve"): OtherLoad(7.0, 3)},
+            "3 processes of eve (another run of chimbuko), 70 % together",
+        ),
+    ],
+)
+def test_foreign_load_names_all_of_a_name_together(
+    others: dict[tuple[str, str], OtherLoad], whose: str
+) -> None:
+    (found,) = findings(span(thread(1, busy=0.3, waited_s=6.0), cores={0: 1.0}, others=others))
+    assert found.text.endswith(f"whose: {whose}")
+
+
+def test_who_is_nicer_than_others_is_told_so() -> None:
+    made = span(
+        thread(1, busy=0.1, waited_s=8.0),
+        cores={0: 1.0},
+        processes={1: ProcessSpan(1, 1, 1, nice=19)},
+        others={("spin", "eve"): OtherLoad(9.0)},
+    )
+    (found,) = findings(made)
+    assert found.text.endswith("it runs at niceness 19, and they at 0") and "nice" in found.advice
+    (alike,) = findings(replace(made, others={("spin", "eve"): OtherLoad(9.0, nice=19)}))
+    assert "nice" not in alike.text and "nodes of your own" in alike.advice

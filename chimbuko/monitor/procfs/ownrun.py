@@ -1,0 +1,109 @@
+"""Processes of the run that this process belongs to, told from those of other runs and of anybody else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+from chimbuko.monitor.procfs.task import TaskStat
+
+ITSELF, ANOTHER_RUN = "chimbuko: itself", "another chimbuko"
+"""Names in samples of processes of this run's analysis, and of another's. No process can call itself so: the
+kernel keeps 15 bytes of a name.
+"""
+LookUp = Callable[[int], TaskStat | None]
+"""What is known of a process."""
+MOST_KNOWN = 1000
+_PREFIX = "chimbuko."
+_PARTS = frozenset(
+    {"ad", "broker", "drain", "guard", "instru", "launch", "observ", "proven", "pserve", "viz", "capture"}
+)
+"""Words behind the prefix, as far as the kernel keeps them."""
+_BESIDE_RANKS = frozenset({"chimbuko.drain", "chimbuko.guard", "chimbuko.instru"})
+"""Processes that ranks start for their traces, which are nobody's children."""
+
+
+def is_title(name: str) -> bool:
+    """Whether a process of Chimbuko calls itself so."""
+    return name.startswith(_PREFIX) and name.split(".")[1] in _PARTS
+
+
+def spoken(name: str) -> str:
+    """Return the name of a process that samples have, as it reads in sentences."""
+    return "another run of chimbuko" if name == ANOTHER_RUN else name
+
+
+def is_of_analysis(name: str) -> bool:
+    """Whether samples have this name of a process of the run's own analysis; in samples of earlier versions
+    these have their titles.
+    """
+    return name == ITSELF or is_title(name)
+
+
+class OwnRun:
+    """Processes of this run's analysis: those that the topmost of ours above this process has started, and
+    those that write the traces of its ranks, which are in the sessions of these.
+
+    Parameters
+    ----------
+    own
+        A process of the run; this one by default.
+    """
+
+    def __init__(self, own: int | None = None) -> None:
+        self._own = os.getpid() if own is None else own
+        self._known: dict[tuple[int, int], str] = {}
+        """Names in samples by pid and start, of those that have a title of ours."""
+
+    def name_in_samples(self, stat: TaskStat, look_up: LookUp, watched: Collection[int]) -> str:
+        """Return the name of a process in samples.
+
+        Parameters
+        ----------
+        look_up
+            What is known of a process.
+        watched
+            The program's.
+        """
+        if not is_title(stat.name):
+            return stat.name
+        key = stat.tid, stat.start_ticks
+        if key not in self._known:
+            is_own = self._has(stat, look_up, watched)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = ITSELF if is_own else ANOTHER_RUN
+        return self._known[key]
+
+    def _has(self, stat: TaskStat, look_up: LookUp, watched: Collection[int]) -> bool:
+        line = _line(stat.tid, look_up)
+        if self._root(look_up) in line:
+            return True
+        is_beside = stat.name in _BESIDE_RANKS and not set(line).intersection(watched)
+        session = _session(stat.tid)
+        return is_beside and session is not None and session in {_session(pid) for pid in watched}
+
+    def _root(self, look_up: LookUp) -> int:
+        root = self._own
+        for pid in _line(self._own, look_up)[1:]:
+            stat = look_up(pid)
+            if stat is None or not is_title(stat.name):
+                break
+            root = pid
+        return root
+
+
+def _line(pid: int, look_up: LookUp) -> list[int]:
+    """Return a process, the one that started it, and so on, as far as they are known."""
+    found = [pid]
+    while (stat := look_up(found[-1])) is not None and stat.parent not in found:
+        found.append(stat.parent)
+    return found
+
+
+def _session(pid: int) -> int | None:
+    """Return the session of a process; None where it is gone."""
+    with suppress(OSError):
+        return os.getsid(pid)
+    return None
