@@ -9,6 +9,7 @@ from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.ownrun import is_of_analysis, spoken
 from chimbuko.monitor.report.finding import Finding, cut_off_per_s, number_of_processes, workers
+from chimbuko.monitor.report.threads import taking_turns
 from chimbuko.monitor.sampling.others import foreign_s
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import OtherLoad, Span, ThreadSpan
@@ -55,6 +56,9 @@ def is_held_up(thread: ThreadSpan) -> bool:
 def oversubscribed(span: Span) -> Iterator[Finding]:
     """More threads want to run than there are cores for them, and hold each other up."""
     for cpus, threads in groups(span).items():
+        # Those are not held up by the core, and one each would not help them.
+        in_turn = {thread.tid for of_one in taking_turns(span).values() for thread in of_one}
+        threads = [thread for thread in threads if thread.tid not in in_turn]
         held_up = [thread for thread in threads if is_held_up(thread)]
         if len(held_up) < 2 or not _hold_each_other_up(span, cpus, threads):
             continue
@@ -144,14 +148,16 @@ def foreign_load(span: Span) -> Iterator[Finding]:
     taken_s = not_own_s - _analysis_s(span, not_own_s)
     own_s = sum(span.cores[cpu].busy_s for cpu in cpus) - not_own_s
     if taken_s > FOREIGN_SHARE * total_s:
-        polite = _politeness(span, waiting)
+        own_nice, their_nice = _niceness(span, waiting)
+        is_behind = own_nice > their_nice
         yield Finding(
             "foreign load",
             f"others take {format_share(taken_s / total_s)} of {_named(cpus)}, this program "
             f"{format_share(own_s / total_s)}; of its threads {len(waiting)} waited for a core; "
-            f"{_whose(span, taken_s, total_s)}{polite}",
+            f"{_whose(span, taken_s, total_s)}"
+            f"{f'; it runs at niceness {own_nice}, and they at {their_nice}' if is_behind else ''}",
             "start it without nice: they go first"
-            if polite
+            if is_behind and own_nice > 0
             else "look for what else runs there (top), or ask for nodes of your own",
             tuple(sorted(thread.tid for thread in waiting)),
         )
@@ -206,11 +212,12 @@ def _whose(span: Span, taken_s: float, total_s: float) -> str:
     return f"whose: {'; '.join(named)}" if named else "whose is unknown"
 
 
-def _politeness(span: Span, waiting: list[ThreadSpan]) -> str:
-    """Return what is to be said of the niceness of those that wait, where the others have a lower one."""
+def _niceness(span: Span, waiting: list[ThreadSpan]) -> tuple[int, int]:
+    """Return the niceness of those that wait, and of the largest load beside them: as theirs where that is
+    not known.
+    """
     own = max((span.processes[one.pid].nice for one in waiting if one.pid in span.processes), default=0)
-    theirs = min((one.nice for _, _, one in _foreign(span)), default=own)
-    return f"; it runs at niceness {own}, and they at {theirs}" if own > theirs else ""
+    return own, next((one.nice for _, _, one in _foreign(span)), own)
 
 
 def undersubscribed(span: Span) -> Iterator[Finding]:

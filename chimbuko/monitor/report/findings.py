@@ -10,10 +10,13 @@ from chimbuko.monitor.sampling.span import Span
 
 KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
     threads.stuck,
+    limits.throttled,
+    limits.stolen,
+    threads.interpreter_bound,
+    threads.many_threads,
     cores.oversubscribed,
     cores.foreign_load,
     cores.analysis_beside,
-    limits.throttled,
     limits.gpu_throttled,
     limits.memory_low,
     threads.system_bound,
@@ -25,4 +28,5 @@ KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
 
 def findings(span: Span) -> list[Finding]:
     """All that is found in a span; several kinds may be about the same threads."""
+    span = limits.without_throttling(span)
     return [finding for kind in KINDS for finding in kind(span)]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from chimbuko.core.units import format_share
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE
-from chimbuko.monitor.report.finding import Finding
+from chimbuko.monitor.procfs.numbers import format_cpulist
+from chimbuko.monitor.report.finding import Finding, workers
 from chimbuko.monitor.sampling.span import Span
 
 LOW_SHARE = 0.05
+STOLEN_SHARE = 0.05
+"""Share of the cores' time that the host takes, from which on it is said: a quiet one takes below 1 %."""
 THROTTLED_SHARE = 0.01
 GPU_THROTTLED_SHARE = 0.1
 """Share of the samples in which a GPU is throttled, each seen at its own moment."""
@@ -47,6 +51,36 @@ def throttled(span: Span) -> Iterator[Finding]:
             "throttled",
             f"its control group was kept from its cores for {longest:.1f} s of {span.seconds:.0f} s",
             "ask for more cores, or start fewer threads: the group's share of time (cpu.max) is used up",
+        )
+
+
+def without_throttling(span: Span) -> Span:
+    """Return a span in which nobody waited for a core while the group was kept from it: that wait is nobody
+    else's doing.
+    """
+    throttled_s = {pid: one.throttled_s for pid, one in span.processes.items() if one.throttled_s > 0}
+    if not throttled_s:
+        return span
+    threads = {
+        tid: replace(one, waited_s=max(0.0, one.waited_s - throttled_s[one.pid]))
+        if one.waited_s and one.pid in throttled_s
+        else one
+        for tid, one in span.threads.items()
+    }
+    return replace(span, threads=threads)
+
+
+def stolen(span: Span) -> Iterator[Finding]:
+    """The host of a virtual machine takes cores that workers want."""
+    cpus = {cpu for thread in workers(span) for cpu in thread.cpus} & span.cores.keys()
+    stolen_s = sum(span.cores[cpu].steal_s for cpu in cpus)
+    total_s = sum(span.cores[cpu].total_s for cpu in cpus)
+    if total_s > 0 and stolen_s > STOLEN_SHARE * total_s:
+        yield Finding(
+            "stolen time",
+            f"the host of this virtual machine took {format_share(stolen_s / total_s)} of the time of "
+            f"core{'' if len(cpus) == 1 else 's'} {format_cpulist(cpus)}",
+            "ask for a machine of your own, or one that is not shared with as many",
         )
 
 

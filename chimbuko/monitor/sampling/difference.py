@@ -152,6 +152,7 @@ def _process(pid: int, earlier: Sample, later: Sample) -> ProcessSpan:
         *(pid, memory.resident_bytes, memory.peak_bytes, read, written, group, throttled_us / 1e6),
         cpu_ticks / TICKS_PER_S,
         now.nice,
+        now.thread_count,
     )
 
 

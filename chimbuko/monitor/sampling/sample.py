@@ -81,6 +81,7 @@ class ProcessCounters(NamedTuple):
     cpu_ticks: int = 0
     """CPU time of all its threads, also of those that have ended."""
     nice: int = 0
+    thread_count: int = 1
 
 
 class GroupCounters(NamedTuple):

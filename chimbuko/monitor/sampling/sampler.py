@@ -196,9 +196,8 @@ class Sampler:
         status, stat = read(f"/proc/{pid}/status"), parse_stat(read(f"/proc/{pid}/stat"))
         cpu_ticks = stat.user_ticks + stat.system_ticks if stat is not None else 0
         io = parse_io(read(f"/proc/{pid}/io")) if self._has_io else None
-        return parse_thread_count(status), ProcessCounters(
-            parse_process_memory(status), io, cpu_ticks, niceness(pid)
-        )
+        count, memory = parse_thread_count(status), parse_process_memory(status)
+        return count, ProcessCounters(memory, io, cpu_ticks, niceness(pid), count or 1)
 
     def _forget(self, pid: int) -> None:
         self._threads.pop(pid).close()

@@ -173,6 +173,8 @@ class ProcessSpan:
     """
     nice: int = 0
     """Niceness at the end: of 19, the kernel lets a process of 0 go first."""
+    most_threads: int = 1
+    """Most threads that it had at a time."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Both spans as one."""
@@ -186,6 +188,7 @@ class ProcessSpan:
             self.throttled_s + later.throttled_s,
             self.cpu_s + later.cpu_s,
             later.nice,
+            max(self.most_threads, later.most_threads),
         )
 
 

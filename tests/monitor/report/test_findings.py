@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from chimbuko.monitor.procfs.ownrun import ANOTHER_RUN, ITSELF
-from chimbuko.monitor.procfs.system import NodeMemory
+from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.sampling.sample import GroupCounters
-from chimbuko.monitor.sampling.span import OtherLoad, ProcessSpan, Span
+from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, OtherLoad, ProcessSpan, Span, ThreadSpan
 from tests.monitor.sampling.made import span, thread
 
 SAMPLER = thread(90, (1,), busy=0.01, kind="Sampler", state="S", still_periods=0)
@@ -18,6 +18,13 @@ SAMPLER = thread(90, (1,), busy=0.01, kind="Sampler", state="S", still_periods=0
 
 def kinds(found: Span) -> list[str]:
     return [finding.kind for finding in findings(found)]
+
+
+def four_under_the_lock(cpus: tuple[int, ...] = (0,), voluntary: int = 1600) -> list[ThreadSpan]:
+    """Threads as measured: each runs a quarter of the time, and hands the lock on 160 times a second."""
+    main = thread(1, cpus, busy=0.01, state="S", name="python3")
+    one = thread(2, cpus, busy=0.245, waited_s=1.1, name="python3", voluntary=voluntary, involuntary=1600)
+    return [main, *(replace(one, tid=tid, pid=1, kind="Python") for tid in range(2, 6))]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +70,21 @@ def kinds(found: Span) -> list[str]:
                 processes={1: ProcessSpan(1, 1, 1, 0, 0, GroupCounters(0, None, 9), 1.0)},
             ),
             "throttled",
+        ),
+        # A control group that may use half a core, and nobody else on it.
+        (
+            span(
+                thread(1, busy=0.5, waited_s=5.0),
+                cores={0: 0.8},
+                processes={1: ProcessSpan(1, 1, 1, 0, 0, GroupCounters(0, None, 9), 4.9)},
+            ),
+            "throttled",
+        ),
+        (span(*four_under_the_lock()), "one at a time"),
+        (span(*four_under_the_lock(cpus=(0, 1))), "one at a time"),
+        (
+            span(thread(1), processes={1: ProcessSpan(1, 1, 1, most_threads=1500)}),
+            "too many threads",
         ),
     ],
 )
@@ -186,3 +208,16 @@ def test_who_is_nicer_than_others_is_told_so() -> None:
     assert found.text.endswith("it runs at niceness 19, and they at 0") and "nice" in found.advice
     (alike,) = findings(replace(made, others={("spin", "eve"): OtherLoad(9.0, nice=19)}))
     assert "nice" not in alike.text and "nodes of your own" in alike.advice
+
+
+def test_threads_of_python_that_compute_at_once_want_cores_of_their_own() -> None:
+    """As those in a library that lets go of the lock: they give no core up by themselves."""
+    made = [replace(one, waited_s=7.5) for one in four_under_the_lock(voluntary=9)]
+    assert kinds(span(*made)) == ["oversubscribed"]
+
+
+def test_what_the_host_takes_is_stolen_and_no_load_of_others() -> None:
+    ticks = CoreTicks(4 * TICKS_PER_S, 0, 0, 0, 0, 0, 0, 6 * TICKS_PER_S, 0, 0)
+    made = replace(span(thread(1, busy=0.4, waited_s=5.0)), cores={0: CoreSpan(0, ticks)})
+    (found,) = findings(made)
+    assert found.text == "the host of this virtual machine took 60 % of the time of core 0"
