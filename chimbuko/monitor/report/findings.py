@@ -9,6 +9,7 @@ from chimbuko.monitor.report.finding import Finding
 from chimbuko.monitor.sampling.span import Span
 
 KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
+    limits.killed,
     threads.stuck,
     limits.throttled,
     limits.stolen,

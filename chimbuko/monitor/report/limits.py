@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chimbuko.core.units import format_share
+from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.report.finding import Finding, workers
@@ -17,6 +17,19 @@ STOLEN_SHARE = 0.05
 THROTTLED_SHARE = 0.01
 GPU_THROTTLED_SHARE = 0.1
 """Share of the samples in which a GPU is throttled, each seen at its own moment."""
+
+
+def killed(span: Span) -> Iterator[Finding]:
+    """The kernel killed processes, as their control group had no memory left."""
+    for group in span.kills.values():
+        who = number_of(group.count, "processes")
+        limit = "" if group.limit_bytes is None else f" of the {_size(group.limit_bytes)} that it may use"
+        used = f", which used up to {_size(group.peak_bytes)}{limit}" if group.peak_bytes else ""
+        yield Finding(
+            "killed for memory",
+            f"the kernel killed {who} (signal 9) of this program's control group{used}",
+            "ask for more memory (--mem), or use fewer ranks on each node",
+        )
 
 
 def memory_low(span: Span) -> Iterator[Finding]:
@@ -97,6 +110,10 @@ def gpu_throttled(span: Span) -> Iterator[Finding]:
                 f"{'' if heat is None else f', at up to {heat.most:.0f} °C'}",
                 "use another node, and report this one to those who run it",
             )
+
+
+def _size(size_bytes: int) -> str:
+    return _gb(size_bytes) if size_bytes >= 2**30 else f"{size_bytes / 2**20:.0f} MB"
 
 
 def _gb(size_bytes: int) -> str:

@@ -60,6 +60,11 @@ def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
             for name, now_us in later.pressure_us.items()
             if name in earlier.pressure_us
         },
+        kills={
+            group: now._replace(count=now.count - earlier.kills[group].count)
+            for group, now in later.kills.items()
+            if group in earlier.kills and now.count > earlier.kills[group].count
+        },
         gpus={number: gpu_span(reading) for number, reading in later.gpus.items()},
         still_periods=int(earlier.threads.keys() <= threads.keys() and _is_still(threads, processes)),
     )

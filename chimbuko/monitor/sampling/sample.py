@@ -93,6 +93,16 @@ class GroupCounters(NamedTuple):
     """For how long it was kept from its cores so far; None where that is not counted."""
 
 
+class GroupKills(NamedTuple):
+    """Processes of a control group that the kernel killed for memory."""
+
+    count: int
+    peak_bytes: int = 0
+    """Most memory that the group used; 0 where that is not counted, or nobody was killed."""
+    limit_bytes: int | None = None
+    """None where its limit is that of a group around it, or of the node."""
+
+
 @dataclass(slots=True)
 class Sample:
     """A node at one moment. It is never changed; see ``ThreadSpan``."""
@@ -111,6 +121,8 @@ class Sample:
     """For how long some task waited for ``cpu``, ``memory`` and ``io`` so far."""
     groups: dict[int, GroupCounters] = field(default_factory=dict)
     """By process; those of one group have the same."""
+    kills: dict[str, GroupKills] = field(default_factory=dict)
+    """By control group, also of those whose processes have ended."""
     gpus: dict[int, GpuReading] = field(default_factory=dict)
     """By their numbers."""
     cost_us: int = 0

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from chimbuko.monitor.procfs.gpuspan import GpuSpan
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
-from chimbuko.monitor.sampling.sample import GroupCounters
+from chimbuko.monitor.sampling.sample import GroupCounters, GroupKills
 
 T = TypeVar("T")
 TICKS_PER_S: int = os.sysconf("SC_CLK_TCK")
@@ -234,6 +234,8 @@ class Span:
     """Time in which some task of the node waited for ``cpu``, ``memory`` or ``io``, in seconds."""
     others: dict[tuple[str, str], OtherLoad] = field(default_factory=dict)
     """Processes that are not watched, by name and user, as far as it was looked for."""
+    kills: dict[str, GroupKills] = field(default_factory=dict)
+    """Control groups in which the kernel killed processes for memory, with how many of them."""
     gpus: dict[int, GpuSpan] = field(default_factory=dict)
     """GPUs by their numbers."""
     periods: int = 1
@@ -269,6 +271,9 @@ class Span:
             least_available_bytes=min(least, default=None),
             pressure_s=_added(self.pressure_s, later.pressure_s),
             others=_joined(self.others, later.others, OtherLoad.then),
+            kills=_joined(
+                self.kills, later.kills, lambda one, two: two._replace(count=one.count + two.count)
+            ),
             gpus=_joined(self.gpus, later.gpus, GpuSpan.then),
             periods=self.periods + later.periods,
             still_periods=later.still_periods

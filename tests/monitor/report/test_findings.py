@@ -9,7 +9,7 @@ import pytest
 from chimbuko.monitor.procfs.ownrun import ANOTHER_RUN, ITSELF
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.report.findings import findings
-from chimbuko.monitor.sampling.sample import GroupCounters
+from chimbuko.monitor.sampling.sample import GroupCounters, GroupKills
 from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, OtherLoad, ProcessSpan, Span, ThreadSpan
 from tests.monitor.sampling.made import span, thread
 
@@ -80,6 +80,7 @@ def four_under_the_lock(cpus: tuple[int, ...] = (0,), voluntary: int = 1600) -> 
             ),
             "throttled",
         ),
+        (span(thread(1), kills={"job": GroupKills(1, 2**27, 2**27)}), "killed for memory"),
         (span(*four_under_the_lock()), "one at a time"),
         (span(*four_under_the_lock(cpus=(0, 1))), "one at a time"),
         (
@@ -221,3 +222,11 @@ def test_what_the_host_takes_is_stolen_and_no_load_of_others() -> None:
     made = replace(span(thread(1, busy=0.4, waited_s=5.0)), cores={0: CoreSpan(0, ticks)})
     (found,) = findings(made)
     assert found.text == "the host of this virtual machine took 60 % of the time of core 0"
+
+
+def test_who_was_killed_for_memory_is_told_how_much_there_was() -> None:
+    (found,) = findings(span(thread(1), kills={"job": GroupKills(2, 2**27, 2**27)}))
+    assert found.text == (
+        "the kernel killed 2 processes (signal 9) of this program's control group, which used up to 128 MB "
+        "of the 128 MB that it may use"
+    )
