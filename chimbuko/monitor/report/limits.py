@@ -22,7 +22,7 @@ GPU_THROTTLED_SHARE = 0.1
 def killed(span: Span) -> Iterator[Finding]:
     """The kernel killed processes, as their control group had no memory left."""
     for group in span.kills.values():
-        who = number_of(group.count, "processes")
+        who = number_of(group.processes, "processes")
         limit = "" if group.limit_bytes is None else f" of the {_size(group.limit_bytes)} that it may use"
         used = f", which used up to {_size(group.peak_bytes)}{limit}" if group.peak_bytes else ""
         yield Finding(

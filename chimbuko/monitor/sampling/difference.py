@@ -61,9 +61,9 @@ def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
             if name in earlier.pressure_us
         },
         kills={
-            group: now._replace(count=now.count - earlier.kills[group].count)
+            group: now._replace(processes=now.processes - earlier.kills[group].processes)
             for group, now in later.kills.items()
-            if group in earlier.kills and now.count > earlier.kills[group].count
+            if group in earlier.kills and now.processes > earlier.kills[group].processes
         },
         gpus={number: gpu_span(reading) for number, reading in later.gpus.items()},
         still_periods=int(earlier.threads.keys() <= threads.keys() and _is_still(threads, processes)),

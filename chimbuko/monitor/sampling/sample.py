@@ -96,7 +96,7 @@ class GroupCounters(NamedTuple):
 class GroupKills(NamedTuple):
     """Processes of a control group that the kernel killed for memory."""
 
-    count: int
+    processes: int
     peak_bytes: int = 0
     """Most memory that the group used; 0 where that is not counted, or nobody was killed."""
     limit_bytes: int | None = None

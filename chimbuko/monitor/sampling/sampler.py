@@ -119,7 +119,8 @@ class GroupReader:
                 found = GroupFiles._make(old or new for old, new in zip(found, paths, strict=True))
         if "memory" in groups.controllers and not found.used:
             root, group = self._mount / "memory", groups.controllers["memory"]
-            found = GroupFiles(*(_first(root, group, name) for name in _OLD_MEMORY), found.cpu)
+            used, limit, kills, peak = (_first(root, group, name) for name in _OLD_MEMORY)
+            found = GroupFiles(used, limit, kills, peak, found.cpu)
         if "cpu" in groups.controllers:
             cpu = _first(self._mount / "cpu", groups.controllers["cpu"], _CPU)
             found = found._replace(cpu=cpu or found.cpu)

@@ -12,6 +12,7 @@ from chimbuko.monitor.procfs.gpuspan import GpuSpan
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.sampling.sample import GroupCounters, GroupKills
 
+K = TypeVar("K")
 T = TypeVar("T")
 TICKS_PER_S: int = os.sysconf("SC_CLK_TCK")
 MOST_ENDED = 512
@@ -272,7 +273,9 @@ class Span:
             pressure_s=_added(self.pressure_s, later.pressure_s),
             others=_joined(self.others, later.others, OtherLoad.then),
             kills=_joined(
-                self.kills, later.kills, lambda one, two: two._replace(count=one.count + two.count)
+                self.kills,
+                later.kills,
+                lambda one, two: two._replace(processes=one.processes + two.processes),
             ),
             gpus=_joined(self.gpus, later.gpus, GpuSpan.then),
             periods=self.periods + later.periods,
@@ -291,7 +294,7 @@ def _least_busy(threads: Mapping[int, ThreadSpan]) -> list[int]:
     return [thread.tid for thread in ended[: len(ended) - MOST_ENDED]]
 
 
-def _joined(first: Mapping[int, T], second: Mapping[int, T], then: Callable[[T, T], T]) -> dict[int, T]:
+def _joined(first: Mapping[K, T], second: Mapping[K, T], then: Callable[[T, T], T]) -> dict[K, T]:
     both = dict(first)
     for key, value in second.items():
         both[key] = then(both[key], value) if key in both else value
