@@ -16,6 +16,8 @@ seen to have moved each second time.
 """
 SYSTEM_SHARE = 0.30
 STILL_PERIODS = 5
+BLOCKED_SHARE = 0.30
+"""Share of the periods at whose end a thread waits for storage, from which on it is bound by that."""
 STOPPED = "Tt"
 HANDED_PER_S = 20.0
 """Rate at which a thread gives its core up, from which on threads of Python hand the interpreter's lock
@@ -59,6 +61,27 @@ def system_bound(span: Span) -> Iterator[Finding]:
             f"{number_of(len(bound), 'threads')} in the kernel for up to {format_share(most)} of the time",
             "look for system calls in a loop, page faults, network and files (strace -c, perf)",
             tuple(sorted(thread.tid for thread in bound)),
+        )
+
+
+def storage_bound(span: Span) -> Iterator[Finding]:
+    """Threads that spend their time waiting for storage."""
+    by_process: dict[int, list[ThreadSpan]] = defaultdict(list)
+    for thread in span.threads.values():
+        if thread.periods >= STILL_PERIODS and thread.blocked_periods > BLOCKED_SHARE * thread.periods:
+            by_process[thread.pid].append(thread)
+    for pid, threads in by_process.items():
+        share = max(thread.blocked_periods / thread.periods for thread in threads)
+        path = span.processes[pid].path if pid in span.processes else ""
+        cores = [span.cores[cpu] for cpu in {cpu for one in threads for cpu in one.cpus} & span.cores.keys()]
+        waited_s = sum(core.iowait_s for core in cores)
+        idle = f"; cores were idle for it for {waited_s:.1f} s (iowait)" if waited_s >= 0.1 else ""
+        yield Finding(
+            "storage-bound",
+            f"{number_of(len(threads), 'threads')} of process {pid} waited for storage in "
+            f"{format_share(share)} of the periods{f', with {path} open' if path else ''}{idle}",
+            "write less often and in larger pieces, call fsync at the end only, or use a faster place",
+            tuple(sorted(thread.tid for thread in threads)),
         )
 
 

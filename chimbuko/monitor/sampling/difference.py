@@ -8,7 +8,15 @@ from operator import sub
 from chimbuko.monitor.procfs.gpuspan import gpu_span
 from chimbuko.monitor.procfs.numbers import parse_cpulist
 from chimbuko.monitor.procfs.system import CoreTicks
-from chimbuko.monitor.sampling.sample import ASLEEP, SAMPLER, GroupCounters, Sample, ThreadCounters, kind_of
+from chimbuko.monitor.sampling.sample import (
+    ASLEEP,
+    BLOCKED,
+    SAMPLER,
+    GroupCounters,
+    Sample,
+    ThreadCounters,
+    kind_of,
+)
 from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, ProcessSpan, Span, ThreadSpan
 
 STILL_SHARE = 0.00005
@@ -131,6 +139,8 @@ def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, 
         state,
         1,
         int(state in ASLEEP and ran_s < STILL_SHARE * seconds),
+        False,
+        int(state == BLOCKED),
     )
 
 
@@ -139,7 +149,7 @@ def _still(now: ThreadCounters, seconds: float, kind: str) -> ThreadSpan:
     return ThreadSpan(
         now.pid, now.tid, now.name, kind, parse_cpulist(now.cpus), seconds, 0.0, 0.0, 0, 0,
         None if now.waited_ns is None else 0.0, 0, 0, 0, now.processor, now.state, 1,
-        int(seconds > 0 and now.state in ASLEEP),
+        int(seconds > 0 and now.state in ASLEEP), False, int(seconds > 0 and now.state == BLOCKED),
     )  # fmt: skip
 
 

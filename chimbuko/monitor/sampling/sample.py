@@ -44,6 +44,8 @@ def _kind_of_name(name: str, process_name: str, openmp: bool) -> str:
     return "Python" if is_python and name == process_name else OTHER
 
 
+BLOCKED = "D"
+"""State of a thread that waits for storage."""
 ASLEEP = "SDTtI"
 """States of a thread that neither runs nor waits for a core."""
 

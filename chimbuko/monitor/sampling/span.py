@@ -49,6 +49,8 @@ class ThreadSpan:
     still_periods: int = 0
     """For how many periods before the end it has not run at all, and was asleep."""
     ended: bool = False
+    blocked_periods: int = 0
+    """Periods at whose end it waited for storage."""
 
     @property
     def busy_share(self) -> float:
@@ -84,6 +86,7 @@ class ThreadSpan:
             self.periods + later.periods,
             still + later.still_periods,
             later.ended,
+            self.blocked_periods + later.blocked_periods,
         )
 
 
@@ -110,6 +113,11 @@ class CoreSpan:
     def idle_s(self) -> float:
         """Without anything to do, or with nothing but to wait for storage."""
         return (self.ticks.idle + self.ticks.iowait) / TICKS_PER_S
+
+    @property
+    def iowait_s(self) -> float:
+        """Idle while a thread waited for storage."""
+        return self.ticks.iowait / TICKS_PER_S
 
     @property
     def steal_s(self) -> float:
@@ -176,6 +184,8 @@ class ProcessSpan:
     """Niceness at the end: of 19, the kernel lets a process of 0 go first."""
     most_threads: int = 1
     """Most threads that it had at a time."""
+    path: str = ""
+    """File that it read or wrote when it was seen to wait for storage last."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Both spans as one."""
@@ -190,6 +200,7 @@ class ProcessSpan:
             self.cpu_s + later.cpu_s,
             later.nice,
             max(self.most_threads, later.most_threads),
+            later.path or self.path,
         )
 
 

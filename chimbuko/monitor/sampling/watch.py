@@ -13,9 +13,10 @@ from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.task import parse_stat, parse_thread_group
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp
+from chimbuko.monitor.sampling.openfiles import busiest_file
 from chimbuko.monitor.sampling.others import Others
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
-from chimbuko.monitor.sampling.sample import MAIN, SAMPLER, Sample, kind_of
+from chimbuko.monitor.sampling.sample import BLOCKED, MAIN, SAMPLER, Sample, kind_of
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import Span
 
@@ -140,6 +141,8 @@ class Watch:
             self._threads = Counter(thread.pid for thread in sample.threads.values())
             self._kinds.clear()
         span = difference(last, sample, self._kind)
+        for pid in {one.pid for one in span.threads.values() if one.state == BLOCKED} & span.processes.keys():
+            span.processes[pid] = replace(span.processes[pid], path=busiest_file(pid))
         others = self._others.step(span, sample.processes.keys())
         if others:
             span = replace(span, others=others)

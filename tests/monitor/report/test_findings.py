@@ -80,6 +80,7 @@ def four_under_the_lock(cpus: tuple[int, ...] = (0,), voluntary: int = 1600) -> 
             ),
             "throttled",
         ),
+        (span(thread(1, busy=0.1, state="D", blocked_periods=4)), "storage-bound"),
         (span(thread(1), kills={"job": GroupKills(1, 2**27, 2**27)}), "killed for memory"),
         (span(*four_under_the_lock()), "one at a time"),
         (span(*four_under_the_lock(cpus=(0, 1))), "one at a time"),
@@ -229,4 +230,16 @@ def test_who_was_killed_for_memory_is_told_how_much_there_was() -> None:
     assert found.text == (
         "the kernel killed 2 processes (signal 9) of this program's control group, which used up to 128 MB "
         "of the 128 MB that it may use"
+    )
+
+
+def test_who_waits_for_storage_is_told_for_which_file() -> None:
+    ticks = CoreTicks(TICKS_PER_S, 0, 0, TICKS_PER_S, 8 * TICKS_PER_S, 0, 0, 0, 0, 0)
+    made = span(
+        thread(1, busy=0.1, blocked_periods=8), processes={1: ProcessSpan(1, 1, 1, path="/data/out.h5")}
+    )
+    (found,) = findings(replace(made, cores={0: CoreSpan(0, ticks)}))
+    assert found.text == (
+        "1 thread of process 1 waited for storage in 80 % of the periods, with /data/out.h5 open; cores were "
+        "idle for it for 8.0 s (iowait)"
     )
