@@ -13,7 +13,7 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.threadactivity import ThreadActivity, Usual, activity_in
 from chimbuko.causes.part import ANALYSIS
 from chimbuko.monitor.procfs.numbers import parse_cpulist
-from chimbuko.monitor.procfs.ownrun import is_of_analysis, spoken
+from chimbuko.monitor.procfs.titles import is_of_analysis, spoken
 from chimbuko.monitor.samples.intervals import ends_us, joined, overlapping, overlaps_us, summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.rows import ANYBODY, GPU, THREAD

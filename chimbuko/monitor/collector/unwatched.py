@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimbuko.monitor.procfs.ownrun import OwnRun
 from chimbuko.monitor.procfs.task import TaskStat, parse_ended_ticks, parse_stat
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import OTHER
+from chimbuko.monitor.sampling.ownrun import OwnRun
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")

@@ -6,8 +6,8 @@ import os
 import pwd
 from collections.abc import Collection
 
-from chimbuko.monitor.procfs.ownrun import OwnRun
 from chimbuko.monitor.procfs.task import TaskStat, parse_stat
+from chimbuko.monitor.sampling.ownrun import OwnRun
 from chimbuko.monitor.sampling.procreader import read_once
 from chimbuko.monitor.sampling.span import TICKS_PER_S, OtherLoad, Span
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from chimbuko.monitor.procfs.ownrun import ANOTHER_RUN, ITSELF
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
+from chimbuko.monitor.procfs.titles import ANOTHER_RUN, ITSELF
 from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.sampling.sample import GroupCounters, GroupKills
 from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, OtherLoad, ProcessSpan, Span, ThreadSpan

@@ -17,7 +17,7 @@ import redis
 from redis.cluster import RedisCluster
 
 from chimbuko.core.errors import ConfigError, ServiceError
-from chimbuko.monitor.procfs.ownrun import is_title
+from chimbuko.monitor.procfs.titles import is_title
 from chimbuko.runtime.protocol.broker import (
     BROKER_NAME,
     BROKER_VARIABLE,

@@ -7,38 +7,13 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from chimbuko.monitor.procfs.task import TaskStat
+from chimbuko.monitor.procfs.titles import ANOTHER_RUN, ITSELF, is_title
 
-ITSELF, ANOTHER_RUN = "chimbuko: itself", "another chimbuko"
-"""Names in samples of processes of this run's analysis, and of another's. No process can call itself so: the
-kernel keeps 15 bytes of a name.
-"""
 LookUp = Callable[[int], TaskStat | None]
 """What is known of a process."""
 MOST_KNOWN = 1000
-_PREFIX = "chimbuko."
-_PARTS = frozenset(
-    {"ad", "broker", "drain", "guard", "instru", "launch", "observ", "proven", "pserve", "viz", "capture"}
-)
-"""Words behind the prefix, as far as the kernel keeps them."""
 _BESIDE_RANKS = frozenset({"chimbuko.drain", "chimbuko.guard", "chimbuko.instru"})
 """Processes that ranks start for their traces, which are nobody's children."""
-
-
-def is_title(name: str) -> bool:
-    """Whether a process of Chimbuko calls itself so."""
-    return name.startswith(_PREFIX) and name.split(".")[1] in _PARTS
-
-
-def spoken(name: str) -> str:
-    """Return the name of a process that samples have, as it reads in sentences."""
-    return "another run of chimbuko" if name == ANOTHER_RUN else name
-
-
-def is_of_analysis(name: str) -> bool:
-    """Whether samples have this name of a process of the run's own analysis; in samples of earlier versions
-    these have their titles.
-    """
-    return name == ITSELF or is_title(name)
 
 
 class OwnRun:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chimbuko.monitor.procfs.ownrun import ANOTHER_RUN, ITSELF, OwnRun, is_of_analysis, spoken
 from chimbuko.monitor.procfs.task import TaskStat
+from chimbuko.monitor.procfs.titles import ANOTHER_RUN, ITSELF, is_of_analysis, spoken
+from chimbuko.monitor.sampling.ownrun import OwnRun
 
 RUN = {
     # A shell has started a run, with a program, and the run of somebody else.
@@ -47,7 +48,7 @@ def test_a_process_is_ours_by_who_has_started_it(pid: int, name: str) -> None:
 def test_what_writes_the_trace_of_a_rank_is_ours_by_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is its parent any more, and its session is that of the rank."""
     for sessions, name in (({20: 10, 32: 10}, ITSELF), ({20: 10, 32: 30}, ANOTHER_RUN), ({}, ANOTHER_RUN)):
-        monkeypatch.setattr("chimbuko.monitor.procfs.ownrun._session", sessions.get)
+        monkeypatch.setattr("chimbuko.monitor.sampling.ownrun._session", sessions.get)
         assert OwnRun(own=12).name_in_samples(STATS[32], STATS.get, [20]) == name
 
 
