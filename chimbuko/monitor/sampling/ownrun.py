@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from contextlib import suppress
 
 from chimbuko.monitor.procfs.task import TaskStat
 from chimbuko.monitor.procfs.titles import ANOTHER_RUN, ITSELF, is_title
+from chimbuko.monitor.sampling.procreader import read_once
 
 LookUp = Callable[[int], TaskStat | None]
 """What is known of a process."""
 MOST_KNOWN = 1000
+RUN_VARIABLES = (b"CHIMBUKO_", b"TAU_")
+"""Beginnings of the variables that say where a rank leaves its trace."""
 _BESIDE_RANKS = frozenset({"chimbuko.drain", "chimbuko.guard", "chimbuko.instru"})
 """Processes that ranks start for their traces, which are nobody's children."""
 
 
 class OwnRun:
     """Processes of this run's analysis: those that the topmost of ours above this process has started, and
-    those that write the traces of its ranks, which are in the sessions of these.
+    those that write the traces of its ranks, which have their variables.
 
     Parameters
     ----------
@@ -56,8 +58,8 @@ class OwnRun:
         if self._root(look_up) in line:
             return True
         is_beside = stat.name in _BESIDE_RANKS and not set(line).intersection(watched)
-        session = _session(stat.tid)
-        return is_beside and session is not None and session in {_session(pid) for pid in watched}
+        started_with = _started_with(stat.tid)
+        return is_beside and bool(started_with) and started_with in map(_started_with, watched)
 
     def _root(self, look_up: LookUp) -> int:
         root = self._own
@@ -77,8 +79,7 @@ def _line(pid: int, look_up: LookUp) -> list[int]:
     return found
 
 
-def _session(pid: int) -> int | None:
-    """Return the session of a process; None where it is gone."""
-    with suppress(OSError):
-        return os.getsid(pid)
-    return None
+def _started_with(pid: int) -> frozenset[bytes]:
+    """Return the variables by which a process knows its run; none where they may not be seen."""
+    entries = read_once(f"/proc/{pid}/environ").split(b"\0")
+    return frozenset(entry for entry in entries if entry.startswith(RUN_VARIABLES))

@@ -37,7 +37,7 @@ STATS = {pid: TaskStat(pid, name, "R", parent, 0, 0, 0, 0, 7, 0) for pid, (name,
         (22, ANOTHER_RUN),
         (30, ANOTHER_RUN),
         (31, ANOTHER_RUN),
-        # Of a rank that is not in this session.
+        # Of a rank of another run.
         (32, ANOTHER_RUN),
     ],
 )
@@ -45,10 +45,14 @@ def test_a_process_is_ours_by_who_has_started_it(pid: int, name: str) -> None:
     assert OwnRun(own=12).name_in_samples(STATS[pid], STATS.get, [20]) == name
 
 
-def test_what_writes_the_trace_of_a_rank_is_ours_by_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is its parent any more, and its session is that of the rank."""
-    for sessions, name in (({20: 10, 32: 10}, ITSELF), ({20: 10, 32: 30}, ANOTHER_RUN), ({}, ANOTHER_RUN)):
-        monkeypatch.setattr("chimbuko.monitor.sampling.ownrun._session", sessions.get)
+def test_what_writes_the_trace_of_a_rank_is_ours_by_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is its parent any more, and it was started with what the rank was."""
+    for variables, name in (
+        ({20: "a", 32: "a"}, ITSELF),
+        ({20: "a", 32: "b"}, ANOTHER_RUN),
+        ({}, ANOTHER_RUN),
+    ):
+        monkeypatch.setattr("chimbuko.monitor.sampling.ownrun._started_with", variables.get)
         assert OwnRun(own=12).name_in_samples(STATS[32], STATS.get, [20]) == name
 
 
