@@ -13,7 +13,7 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.threadactivity import ThreadActivity, Usual, activity_in
 from chimbuko.causes.part import ANALYSIS
 from chimbuko.monitor.procfs.numbers import parse_cpulist
-from chimbuko.monitor.procfs.task import is_of_analysis
+from chimbuko.monitor.procfs.titles import is_of_analysis, spoken
 from chimbuko.monitor.samples.intervals import ends_us, joined, overlapping, overlaps_us, summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.rows import ANYBODY, GPU, THREAD
@@ -397,7 +397,7 @@ def _ran_us(rows: Rows, begin_us: int, end_us: int) -> list[float]:
 def _called(other: np.void) -> str:
     """Return the name in sentences of a process that is none of the program."""
     name, user = (other[what].decode(errors="replace") for what in ("name", "user"))
-    return ANALYSIS if is_of_analysis(name) else f"{name} ({user}, process {other['pid']})"
+    return ANALYSIS if is_of_analysis(name) else f"{spoken(name)} ({user}, process {other['pid']})"
 
 
 def called(name: ThreadName) -> str:

@@ -15,7 +15,7 @@ from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.samples.nodebatch import NodeFinding, NodePart, Rows
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.sample import Sample
-from chimbuko.monitor.sampling.span import ThreadSpan
+from chimbuko.monitor.sampling.span import OtherLoad, ThreadSpan
 
 
 def parts_of(topology: Topology) -> list[NodePart]:
@@ -52,9 +52,10 @@ def found_between(
             for tid, one in whole.threads.items()
             if tid in first.threads
         },
-        others_s=_seconds_of(others),
+        others=_others(others),
         gpus={int(row["gpu"]): _gpu(row, periods) for row in gpus},
         periods=periods,
+        still_periods=periods * whole.still_periods,
     )
     return [NodeFinding(one.kind, one.text, one.advice) for one in findings(span)]
 
@@ -71,10 +72,12 @@ def _gpu(row: np.void, periods: int) -> GpuSpan:
     return GpuSpan(row["name"].decode(errors="replace"), heat, periods, throttled)
 
 
-def _seconds_of(others: Rows) -> dict[str, float]:
-    """Return the seconds by names of processes with their users."""
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for row in others:
+def _others(rows: Rows) -> dict[tuple[str, str], OtherLoad]:
+    """Return processes by name and user."""
+    seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
+    pids: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    for row in rows:
         name, user = (row[what].decode(errors="replace") for what in ("name", "user"))
-        seconds[f"{name} ({user})"] += row["ran_us"] / 1e6
-    return dict(seconds)
+        seconds[name, user] += row["ran_us"] / 1e6
+        pids[name, user].add(int(row["pid"]))
+    return {who: OtherLoad(ran_s, len(pids[who])) for who, ran_s in seconds.items()}

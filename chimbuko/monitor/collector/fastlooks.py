@@ -73,7 +73,7 @@ class FastLooks:
             self._costs.period_us += cost_us
             self._pace.all_looked(now_us, cost_us)
         else:
-            self._rows.put("others", self._others.look_again(now_us))
+            self._rows.put("others", self._others.look_again(now_us, watched))
             cost_us = _cost_us(began_ns)
             self._costs.fast_us += cost_us
             self._pace.running_looked(now_us, cost_us)

@@ -13,6 +13,7 @@ import numpy as np
 from chimbuko.monitor.procfs.task import TaskStat, parse_ended_ticks, parse_stat
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import OTHER
+from chimbuko.monitor.sampling.ownrun import OwnRun
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
@@ -49,6 +50,7 @@ class Others:
 
     def __init__(self, files: ProcReader) -> None:
         self._files = files
+        self._run = OwnRun()
         self._last: dict[int, _Seen] = {}
         self._suspects: dict[int, tuple[int, int]] = {}
         """When a process was found to run, or new, and how long it had run, in µs, of those that did last."""
@@ -64,18 +66,20 @@ class Others:
                 self._ancestors[pid] = _ancestors(pid)
         for pid in self._last.keys() - pids:
             self._end(pid)
-        rows, self._last = self._look(time_us, pids)
+        rows, self._last = self._look(time_us, pids, watched)
         running = sorted(self._suspects.items(), key=lambda one: one[1], reverse=True)[:MOST_SUSPECTS]
         self._suspects = {pid: ran for pid, ran in running if pid in self._last}
         return rows
 
-    def look_again(self, time_us: int) -> Rows:
+    def look_again(self, time_us: int, watched: Collection[int]) -> Rows:
         """The same of those only that were found to run last: they may be looked at as often as ranks."""
-        rows, now = self._look(time_us, self._suspects.keys() & self._last.keys())
+        rows, now = self._look(time_us, self._suspects.keys() & self._last.keys(), watched)
         self._last |= now
         return rows
 
-    def _look(self, time_us: int, pids: Collection[int]) -> tuple[Rows, dict[int, _Seen]]:
+    def _look(
+        self, time_us: int, pids: Collection[int], watched: Collection[int]
+    ) -> tuple[Rows, dict[int, _Seen]]:
         is_first = not self._last
         now: dict[int, _Seen] = {}
         rows = []
@@ -108,7 +112,8 @@ class Others:
             ran_us = seen.ran_us - before.ran_us
             if ran_us >= LEAST_US:
                 length_us = max(1, time_us - before.time_us)
-                who = stat.name.encode()[:16], user_of(pid).encode()[:16]
+                name = self._run.name_in_samples(stat, self._stat_of, watched)
+                who = name.encode()[:16], user_of(pid).encode()[:16]
                 rows.append((before.time_us, length_us, pid, stat.processor, ran_us, *who))
             elif ran_us < 0 or time_us - before.time_us <= FRESH_US:
                 # It counts with what it runs until the next look.
@@ -116,6 +121,11 @@ class Others:
             if is_new or stat.state == RUNNING or ran_us >= LEAST_US:
                 self._suspects[pid] = time_us, ran_us
         return np.array(rows, OTHER), now
+
+    def _stat_of(self, pid: int) -> TaskStat | None:
+        """Return what a process was when it was looked at last; now, where it is new, or watched."""
+        seen = self._last.get(pid)
+        return seen.stat if seen is not None else parse_stat(read_once(_path(pid)))
 
     def _is_same(self, pid: int, data: bytes) -> bool:
         before = self._last.get(pid)

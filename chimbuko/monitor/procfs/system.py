@@ -53,6 +53,13 @@ def parse_throttling(data: bytes) -> int | None:
     return throttled_us
 
 
+def parse_kills(data: bytes) -> int | None:
+    """``memory.events``, or ``memory.oom_control`` of version 1: how many processes of a group the kernel
+    killed for memory. None where that does not say.
+    """
+    return counter_behind(b"\n" + data, b"\noom_kill ")
+
+
 class CoreTicks(NamedTuple):
     """Ticks of a hardware thread since the machine booted."""
 

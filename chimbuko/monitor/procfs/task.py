@@ -62,11 +62,6 @@ def parse_ended_ticks(data: bytes) -> int:
     return sum(map(int, fields)) if len(fields) == 2 and all(map(bytes.isdigit, fields)) else 0
 
 
-def is_of_analysis(name: str) -> bool:
-    """Whether a process is one of ours, by the name that it gives to itself."""
-    return name.startswith("chimbuko.")
-
-
 class TaskStatus(NamedTuple):
     """Values of ``status`` of a thread, beside those of ``stat``."""
 

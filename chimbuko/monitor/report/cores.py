@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.procfs.numbers import format_cpulist
-from chimbuko.monitor.procfs.task import is_of_analysis
+from chimbuko.monitor.procfs.titles import is_of_analysis, spoken
 from chimbuko.monitor.report.finding import Finding, cut_off_per_s, number_of_processes, workers
+from chimbuko.monitor.report.threads import taking_turns
 from chimbuko.monitor.sampling.others import foreign_s
 from chimbuko.monitor.sampling.sample import SAMPLER
-from chimbuko.monitor.sampling.span import Span, ThreadSpan
+from chimbuko.monitor.sampling.span import OtherLoad, Span, ThreadSpan
 
 WAITED_SHARE = 0.10
 """A thread that waits for its core for more of the time is held up. Where the wait is not known:"""
@@ -55,15 +56,17 @@ def is_held_up(thread: ThreadSpan) -> bool:
 def oversubscribed(span: Span) -> Iterator[Finding]:
     """More threads want to run than there are cores for them, and hold each other up."""
     for cpus, threads in groups(span).items():
+        # Those are not held up by the core, and one each would not help them.
+        in_turn = {thread.tid for of_one in taking_turns(span).values() for thread in of_one}
+        threads = [thread for thread in threads if thread.tid not in in_turn]
         held_up = [thread for thread in threads if is_held_up(thread)]
-        if len(threads) <= len(cpus) or len(held_up) < 2:
+        if len(held_up) < 2 or not _hold_each_other_up(span, cpus, threads):
             continue
         processes, cores = number_of_processes(threads), number_of(len(cpus), "cores")
         who = number_of(len(threads), "threads")
         who = who if processes == 1 else f"{who} of {number_of(processes, 'processes')}"
-        # Of threads that come and go more are seen than there are.
-        at_once = sum(thread.seconds for thread in threads) / max(thread.seconds for thread in threads)
-        if at_once < FEWER_AT_ONCE * len(threads):
+        at_once = _at_once(threads)
+        if len(cpus) < round(at_once) < FEWER_AT_ONCE * len(threads):
             who += f", {at_once:.0f} at a time,"
         fewer = f"{len(cpus)} of them" if processes == 1 else f"{number_of(len(cpus), 'ranks')} here"
         yield Finding(
@@ -73,6 +76,29 @@ def oversubscribed(span: Span) -> Iterator[Finding]:
             f"give each a core of its own (srun -c, mpirun --bind-to core), or start {fewer}",
             tuple(sorted(thread.tid for thread in threads)),
         )
+
+
+def _at_once(threads: list[ThreadSpan]) -> float:
+    """Return how many threads wanted a core at a time, on average over the life of the longest; where their
+    waits are not known, how many there were. Of threads that come and go more are seen than that.
+    """
+    wanted_s = [t.seconds if t.waited_s is None else t.user_s + t.system_s + t.waited_s for t in threads]
+    return sum(wanted_s) / max(thread.seconds for thread in threads)
+
+
+def _hold_each_other_up(span: Span, cpus: tuple[int, ...], threads: list[ThreadSpan]) -> bool:
+    """Whether more threads than cores wanted to run at a time, and not only others kept them from it.
+
+    Without that a thread waits only while somebody else has a core that it may use: the waits of all are no
+    longer than what others ran there.
+    """
+    waits_s = [thread.waited_s for thread in threads if thread.waited_s is not None]
+    if len(threads) <= len(cpus):
+        return False
+    if len(waits_s) < len(threads):
+        return _at_once(threads) > len(cpus)
+    beyond_s = sum(waits_s) - foreign_s(span, cpus)
+    return beyond_s > 2 * WAITED_SHARE * max(thread.seconds for thread in threads)
 
 
 def _mean_busy(threads: list[ThreadSpan]) -> float:
@@ -122,12 +148,17 @@ def foreign_load(span: Span) -> Iterator[Finding]:
     taken_s = not_own_s - _analysis_s(span, not_own_s)
     own_s = sum(span.cores[cpu].busy_s for cpu in cpus) - not_own_s
     if taken_s > FOREIGN_SHARE * total_s:
+        own_nice, their_nice = _niceness(span, waiting)
+        is_behind = own_nice > their_nice
         yield Finding(
             "foreign load",
             f"others take {format_share(taken_s / total_s)} of {_named(cpus)}, this program "
             f"{format_share(own_s / total_s)}; of its threads {len(waiting)} waited for a core; "
-            f"{_whose(span, taken_s)}",
-            "look for what else runs there (top), or ask for nodes of your own",
+            f"{_whose(span, taken_s, total_s)}"
+            f"{f'; it runs at niceness {own_nice}, and they at {their_nice}' if is_behind else ''}",
+            "start it without nice: they go first"
+            if is_behind and own_nice > 0
+            else "look for what else runs there (top), or ask for nodes of your own",
             tuple(sorted(thread.tid for thread in waiting)),
         )
 
@@ -162,14 +193,31 @@ def _named(cpus: set[int]) -> str:
 
 def _analysis_s(span: Span, not_own_s: float) -> float:
     """Return how much of the time that others took was taken by our own processes, in seconds."""
-    return min(not_own_s, sum(seconds for name, seconds in span.others_s.items() if is_of_analysis(name)))
+    return min(not_own_s, sum(one.seconds for (name, _), one in span.others.items() if is_of_analysis(name)))
 
 
-def _whose(span: Span, taken_s: float) -> str:
-    others = ((name, seconds) for name, seconds in span.others_s.items() if not is_of_analysis(name))
-    most = sorted(others, key=lambda one: -one[1])[:2]
-    named = [f"{name} {seconds:.1f} s" for name, seconds in most if seconds >= NAMED_SHARE * taken_s]
-    return f"whose: {', '.join(named)}" if named else "whose is unknown"
+def _foreign(span: Span) -> list[tuple[str, str, OtherLoad]]:
+    """Return name, user and load of processes of others, the largest load first."""
+    found = [(name, user, one) for (name, user), one in span.others.items() if not is_of_analysis(name)]
+    return sorted(found, key=lambda one: -one[2].seconds)
+
+
+def _whose(span: Span, taken_s: float, total_s: float) -> str:
+    named = [
+        f"{number_of(one.processes, 'processes')} of {user} ({spoken(name)}), "
+        f"{format_share(min(one.seconds, taken_s) / total_s)}{' together' if one.processes > 1 else ''}"
+        for name, user, one in _foreign(span)[:2]
+        if one.seconds >= NAMED_SHARE * taken_s
+    ]
+    return f"whose: {'; '.join(named)}" if named else "whose is unknown"
+
+
+def _niceness(span: Span, waiting: list[ThreadSpan]) -> tuple[int, int]:
+    """Return the niceness of those that wait, and of the largest load beside them: as theirs where that is
+    not known.
+    """
+    own = max((span.processes[one.pid].nice for one in waiting if one.pid in span.processes), default=0)
+    return own, next((one.nice for _, _, one in _foreign(span)), own)
 
 
 def undersubscribed(span: Span) -> Iterator[Finding]:

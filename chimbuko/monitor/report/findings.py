@@ -9,13 +9,18 @@ from chimbuko.monitor.report.finding import Finding
 from chimbuko.monitor.sampling.span import Span
 
 KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
+    limits.killed,
     threads.stuck,
+    limits.throttled,
+    limits.stolen,
+    threads.interpreter_bound,
+    threads.many_threads,
     cores.oversubscribed,
     cores.foreign_load,
     cores.analysis_beside,
-    limits.throttled,
     limits.gpu_throttled,
     limits.memory_low,
+    threads.storage_bound,
     threads.system_bound,
     threads.migrating,
     cores.undersubscribed,
@@ -25,4 +30,5 @@ KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
 
 def findings(span: Span) -> list[Finding]:
     """All that is found in a span; several kinds may be about the same threads."""
+    span = limits.without_throttling(span)
     return [finding for kind in KINDS for finding in kind(span)]

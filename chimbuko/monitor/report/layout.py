@@ -110,7 +110,7 @@ def _thread(one: ThreadSpan, kind: str, widths: tuple[int, int, int, int]) -> st
     return (
         f"LWP {one.tid:>{widths[1]}}: {kind:>{widths[0]}} - stime: {100 * one.system_s / seconds:5.2f}, "
         f"utime: {100 * one.user_s / seconds:5.2f}, nv_ctx: {one.involuntary:>{widths[2]}}, "
-        f"ctx: {one.voluntary:>{widths[3]}}{wait}, CPUs: [{format_cpulist(one.cpus)}]"
+        f"ctx: {one.voluntary:>{widths[3]}}{wait}, CPUs: [{format_cpulist(one.cpus)}] - {one.name}"
     )
 
 

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from chimbuko.core.units import format_share
+from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE
-from chimbuko.monitor.report.finding import Finding
+from chimbuko.monitor.procfs.numbers import format_cpulist
+from chimbuko.monitor.report.finding import Finding, workers
 from chimbuko.monitor.sampling.span import Span
 
 LOW_SHARE = 0.05
+STOLEN_SHARE = 0.05
+"""Share of the cores' time that the host takes, from which on it is said: a quiet one takes below 1 %."""
 THROTTLED_SHARE = 0.01
 GPU_THROTTLED_SHARE = 0.1
 """Share of the samples in which a GPU is throttled, each seen at its own moment."""
+
+
+def killed(span: Span) -> Iterator[Finding]:
+    """The kernel killed processes, as their control group had no memory left."""
+    for group in span.kills.values():
+        who = number_of(group.processes, "processes")
+        limit = "" if group.limit_bytes is None else f" of the {_size(group.limit_bytes)} that it may use"
+        used = f", which used up to {_size(group.peak_bytes)}{limit}" if group.peak_bytes else ""
+        yield Finding(
+            "killed for memory",
+            f"the kernel killed {who} (signal 9) of this program's control group{used}",
+            "ask for more memory (--mem), or use fewer ranks on each node",
+        )
 
 
 def memory_low(span: Span) -> Iterator[Finding]:
@@ -50,6 +67,36 @@ def throttled(span: Span) -> Iterator[Finding]:
         )
 
 
+def without_throttling(span: Span) -> Span:
+    """Return a span in which nobody waited for a core while the group was kept from it: that wait is nobody
+    else's doing.
+    """
+    throttled_s = {pid: one.throttled_s for pid, one in span.processes.items() if one.throttled_s > 0}
+    if not throttled_s:
+        return span
+    threads = {
+        tid: replace(one, waited_s=max(0.0, one.waited_s - throttled_s[one.pid]))
+        if one.waited_s and one.pid in throttled_s
+        else one
+        for tid, one in span.threads.items()
+    }
+    return replace(span, threads=threads)
+
+
+def stolen(span: Span) -> Iterator[Finding]:
+    """The host of a virtual machine takes cores that workers want."""
+    cpus = {cpu for thread in workers(span) for cpu in thread.cpus} & span.cores.keys()
+    stolen_s = sum(span.cores[cpu].steal_s for cpu in cpus)
+    total_s = sum(span.cores[cpu].total_s for cpu in cpus)
+    if total_s > 0 and stolen_s > STOLEN_SHARE * total_s:
+        yield Finding(
+            "stolen time",
+            f"the host of this virtual machine took {format_share(stolen_s / total_s)} of the time of "
+            f"core{'' if len(cpus) == 1 else 's'} {format_cpulist(cpus)}",
+            "ask for a machine of your own, or one that is not shared with as many",
+        )
+
+
 def gpu_throttled(span: Span) -> Iterator[Finding]:
     """GPUs that ran slower than they could."""
     for number, gpu in sorted(span.gpus.items()):
@@ -63,6 +110,10 @@ def gpu_throttled(span: Span) -> Iterator[Finding]:
                 f"{'' if heat is None else f', at up to {heat.most:.0f} °C'}",
                 "use another node, and report this one to those who run it",
             )
+
+
+def _size(size_bytes: int) -> str:
+    return _gb(size_bytes) if size_bytes >= 2**30 else f"{size_bytes / 2**20:.0f} MB"
 
 
 def _gb(size_bytes: int) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.units import format_share, number_of
-from chimbuko.monitor.procfs.numbers import format_cpulist
+from chimbuko.monitor.procfs.numbers import format_cpulist, parse_cpulist
 from chimbuko.monitor.report.finding import Finding, workers
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import Span
@@ -124,10 +124,13 @@ def differences(good: Profile, now: Profile) -> list[Finding]:
 def node_differences(good: Profile, now: Profile) -> Iterator[tuple[str, str]]:
     """Hardware that the other run did not have, or had more of."""
     if good.cores != now.cores:
-        yield f"the node has {number_of(now.cores, 'cores')}, then {good.cores}", "ask for the same nodes"
+        yield (
+            f"the node has {number_of(now.cores, 'cores')}, in the good run {good.cores}",
+            "ask for the same nodes",
+        )
     if good.memory_bytes and abs(now.memory_bytes - good.memory_bytes) > SHARE * good.memory_bytes:
         yield (
-            f"the node has {_gb(now.memory_bytes)} of memory, then {_gb(good.memory_bytes)}",
+            f"the node has {_gb(now.memory_bytes)} of memory, in the good run {_gb(good.memory_bytes)}",
             "ask for the same nodes",
         )
 
@@ -137,7 +140,7 @@ def setting_differences(good: Mapping[str, str], now: Mapping[str, str]) -> Iter
     for name in sorted(good.keys() | now.keys()):
         if good.get(name) != now.get(name):
             yield (
-                f"{name} is {now.get(name, 'not set')}, then {good.get(name, 'not set')}",
+                f"{name} is {now.get(name, 'not set')}, in the good run {good.get(name, 'not set')}",
                 f"export {name}={good[name]}" if name in good else f"unset {name}",
             )
 
@@ -146,18 +149,22 @@ def _launch(good: Profile, now: Profile) -> Iterator[tuple[str, str]]:
     ranks = len(now.processes)
     if ranks != len(good.processes):
         yield (
-            f"{number_of(ranks, 'processes')} work on this node, then {len(good.processes)}",
+            f"{number_of(ranks, 'processes')} work on this node, in the good run {len(good.processes)}",
             "start as many",
         )
         return
     for then, one in zip(good.processes, now.processes, strict=True):
         who = _name(one)
         if then.cpus != one.cpus:
-            yield f"{who} may use cores {one.cpus}, then {then.cpus}", "bind it as then (srun -c, --bind-to)"
+            yield (
+                f"{who} may use cores {one.cpus}, in the good run {then.cpus}",
+                "bind it as there (srun -c, --bind-to)",
+            )
         if then.workers != one.workers:
             yield (
-                f"{who} has {number_of(one.workers, 'threads')} that want to run, then {then.workers}",
-                "set OMP_NUM_THREADS as then",
+                f"{who} has {number_of(one.workers, 'threads')} that want to run, "
+                f"in the good run {then.workers}",
+                "set OMP_NUM_THREADS as there",
             )
     if good.processes:
         yield from setting_differences(good.processes[0].variables, now.processes[0].variables)
@@ -165,7 +172,10 @@ def _launch(good: Profile, now: Profile) -> Iterator[tuple[str, str]]:
 
 def _behaviour(good: Profile, now: Profile) -> Iterator[tuple[str, str]]:
     if good.seconds > 0 and now.seconds > LONGER * good.seconds:
-        yield f"it took {now.seconds:.0f} s, then {good.seconds:.0f} s", "see what else differs"
+        yield (
+            f"it took {now.seconds:.0f} s, the good run {good.seconds:.0f} s{_on_cores(good, now)}",
+            "see what else differs",
+        )
     if len(good.processes) != len(now.processes):
         return
     for then, one in zip(good.processes, now.processes, strict=True):
@@ -175,13 +185,21 @@ def _behaviour(good: Profile, now: Profile) -> Iterator[tuple[str, str]]:
             ("is in the kernel", then.system_share, one.system_share, 1, "look for page faults (strace -c)"),
         ):
             if worse * (share - was) > SHARE:
-                for_long = f"for {format_share(share)} of the time, then {format_share(was)}"
+                for_long = f"for {format_share(share)} of the time, in the good run {format_share(was)}"
                 yield f"{_name(one)} {name} {for_long}", advice
         if then.peak_bytes and one.peak_bytes > MORE_MEMORY * then.peak_bytes:
             yield (
-                f"{_name(one)} holds {_gb(one.peak_bytes)}, then {_gb(then.peak_bytes)}",
+                f"{_name(one)} holds {_gb(one.peak_bytes)}, in the good run {_gb(then.peak_bytes)}",
                 "see what has grown",
             )
+
+
+def _on_cores(good: Profile, now: Profile) -> str:
+    """Return whether the good run had as many cores, or how many."""
+    cores, own = (
+        len({cpu for one in profile.processes for cpu in parse_cpulist(one.cpus)}) for profile in (good, now)
+    )
+    return " on as many cores" if cores == own else f" on {number_of(cores, 'cores')} instead of {own}"
 
 
 def _name(process: Process) -> str:

@@ -16,7 +16,21 @@ seen to have moved each second time.
 """
 SYSTEM_SHARE = 0.30
 STILL_PERIODS = 5
+BLOCKED_SHARE = 0.30
+"""Share of the periods at whose end a thread waits for storage, from which on it is bound by that."""
 STOPPED = "Tt"
+HANDED_PER_S = 20.0
+"""Rate at which a thread gives its core up, from which on threads of Python hand the interpreter's lock
+to each other: some 160 a second where four compute.
+"""
+ONE_CORE_SHARES = 0.7, 1.15
+"""Least that threads want, and most that they run, of one core where one of them runs at a time."""
+WANTED_AT_ONCE = 0.75
+"""Share of the threads that want a core at a time, below which they wait for each other and not for it: 0.35
+of four under the lock; of threads that compute without it all do.
+"""
+MANY_THREADS, MANY_FOR_A_CORE = 500, 10
+"""Threads of a process, and for each of its cores, above which most of them can do nothing but wait."""
 
 
 def migrating(span: Span) -> Iterator[Finding]:
@@ -50,8 +64,81 @@ def system_bound(span: Span) -> Iterator[Finding]:
         )
 
 
+def storage_bound(span: Span) -> Iterator[Finding]:
+    """Threads that spend their time waiting for storage."""
+    by_process: dict[int, list[ThreadSpan]] = defaultdict(list)
+    for thread in span.threads.values():
+        if thread.periods >= STILL_PERIODS and thread.blocked_periods > BLOCKED_SHARE * thread.periods:
+            by_process[thread.pid].append(thread)
+    for pid, threads in by_process.items():
+        share = max(thread.blocked_periods / thread.periods for thread in threads)
+        path = span.processes[pid].path if pid in span.processes else ""
+        cores = [span.cores[cpu] for cpu in {cpu for one in threads for cpu in one.cpus} & span.cores.keys()]
+        waited_s = sum(core.iowait_s for core in cores)
+        idle = f"; cores were idle for it for {waited_s:.1f} s (iowait)" if waited_s >= 0.1 else ""
+        yield Finding(
+            "storage-bound",
+            f"{number_of(len(threads), 'threads')} of process {pid} waited for storage in "
+            f"{format_share(share)} of the periods{f', with {path} open' if path else ''}{idle}",
+            "write less often and in larger pieces, call fsync at the end only, or use a faster place",
+            tuple(sorted(thread.tid for thread in threads)),
+        )
+
+
+def taking_turns(span: Span) -> dict[int, list[ThreadSpan]]:
+    """Return threads of Python, by process, of which the interpreter's lock lets one run at a time."""
+    found: dict[int, list[ThreadSpan]] = {}
+    by_process: dict[int, list[ThreadSpan]] = defaultdict(list)
+    for thread in workers(span):
+        main = span.threads.get(thread.pid)
+        if main is not None and main.name.startswith("python"):
+            by_process[thread.pid].append(thread)
+    for pid, threads in by_process.items():
+        lasted_s = max(thread.seconds for thread in threads)
+        ran_s = sum(thread.user_s + thread.system_s for thread in threads)
+        wanted_s = ran_s + sum(thread.waited_s or 0.0 for thread in threads)
+        least, most = ONE_CORE_SHARES
+        if (
+            len(threads) >= 2
+            and all(thread.voluntary >= HANDED_PER_S * thread.seconds for thread in threads)
+            and ran_s <= most * lasted_s
+            and least * lasted_s <= wanted_s <= WANTED_AT_ONCE * len(threads) * lasted_s
+        ):
+            found[pid] = threads
+    return found
+
+
+def interpreter_bound(span: Span) -> Iterator[Finding]:
+    """Threads of Python that wait for the interpreter."""
+    for pid, threads in taking_turns(span).items():
+        ran = sum(thread.busy_share for thread in threads)
+        yield Finding(
+            "one at a time",
+            f"{number_of(len(threads), 'threads')} of process {pid} (Python) run {ran:.1f} cores together: "
+            "the interpreter's lock (GIL) lets one of them run at a time",
+            "start processes (multiprocessing), or compute in a library that lets go of the lock",
+            tuple(sorted(thread.tid for thread in threads)),
+        )
+
+
+def many_threads(span: Span) -> Iterator[Finding]:
+    """Processes with far more threads than cores."""
+    for pid, process in span.processes.items():
+        if process.most_threads <= MANY_THREADS:
+            continue
+        threads = [thread for thread in span.threads.values() if thread.pid == pid]
+        cores = len({cpu for thread in threads for cpu in thread.cpus})
+        if threads and process.most_threads > MANY_FOR_A_CORE * cores:
+            yield Finding(
+                "too many threads",
+                f"process {pid} ({threads[0].name}) has had {process.most_threads:,} threads at a time on "
+                f"{number_of(cores, 'cores')}",
+                "look for a loop that starts one for each task, and use a pool; each takes memory, too",
+            )
+
+
 def stuck(span: Span) -> Iterator[Finding]:
-    """Processes all of whose threads have been stopped or asleep for five periods, and nobody runs."""
+    """Processes all of whose threads have been stopped or asleep for five periods, in which nobody ran."""
     by_process: dict[int, list[ThreadSpan]] = defaultdict(list)
     for thread in span.threads.values():
         if thread.kind != SAMPLER and not thread.ended:
@@ -63,10 +150,12 @@ def stuck(span: Span) -> Iterator[Finding]:
     }
     for pid, threads in still.items():
         is_stopped = all(thread.state in STOPPED for thread in threads)
-        # Who waits for others that run, as a shell and mpirun do, is in order.
-        if not is_stopped and len(still) < len(by_process):
-            continue
         periods = min(thread.still_periods for thread in threads)
+        if not is_stopped:
+            # Who waits for others that run, or ran until just now, as a shell and mpirun do, is in order.
+            periods = min(periods, span.still_periods)
+            if len(still) < len(by_process) or periods < STILL_PERIODS:
+                continue
         who = f"the {number_of(len(threads), 'threads')} of process {pid}"
         yield Finding(
             "stopped" if is_stopped else "stuck",

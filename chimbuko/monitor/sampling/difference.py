@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import sub
 
 from chimbuko.monitor.procfs.gpuspan import gpu_span
 from chimbuko.monitor.procfs.numbers import parse_cpulist
 from chimbuko.monitor.procfs.system import CoreTicks
-from chimbuko.monitor.sampling.sample import ASLEEP, GroupCounters, Sample, ThreadCounters, kind_of
+from chimbuko.monitor.sampling.sample import (
+    ASLEEP,
+    BLOCKED,
+    SAMPLER,
+    GroupCounters,
+    Sample,
+    ThreadCounters,
+    kind_of,
+)
 from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, ProcessSpan, Span, ThreadSpan
 
-STILL_SHARE = 0.002
-"""A thread that ran for less of a period did nothing: to be woken and to look at a lock takes some µs."""
+STILL_SHARE = 0.00005
+"""A thread that ran for less of a period did nothing: to be woken and to look at a lock takes some µs. One
+that looks for work three times a second takes 1 ms for it, and is at work.
+"""
+UNSEEN_S = 0.02
+"""CPU time of a process, beyond that of its threads, from which on some ran that nobody saw: two of the
+kernel's ticks, since one may be the sum of many moments.
+"""
 
 KindOf = Callable[[int, int, str, str], str]
 """Kind of a thread by process, thread, its name and that of its process."""
@@ -36,11 +50,12 @@ def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
             threads[tid] = _still(now, 0.0, kind)
         else:
             threads[tid] = _thread(before, now, seconds, kind)
+    processes = {pid: _process(pid, earlier, later) for pid in later.processes}
     available = later.memory.available_bytes if later.memory else None
     return Span(
         seconds=seconds,
         threads=threads,
-        processes={pid: _process(pid, earlier, later) for pid in later.processes},
+        processes=processes,
         cores={
             cpu: CoreSpan(cpu, _risen(earlier.cores[cpu], ticks))
             for cpu, ticks in later.cores.items()
@@ -53,8 +68,24 @@ def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
             for name, now_us in later.pressure_us.items()
             if name in earlier.pressure_us
         },
+        kills={
+            group: now._replace(processes=now.processes - earlier.kills[group].processes)
+            for group, now in later.kills.items()
+            if group in earlier.kills and now.processes > earlier.kills[group].processes
+        },
         gpus={number: gpu_span(reading) for number, reading in later.gpus.items()},
+        still_periods=int(earlier.threads.keys() <= threads.keys() and _is_still(threads, processes)),
     )
+
+
+def _is_still(threads: Mapping[int, ThreadSpan], processes: Mapping[int, ProcessSpan]) -> bool:
+    """Whether nobody ran, but for the sampler; in most periods the first thread shows that this is not so."""
+    if not all(thread.still_periods or thread.kind == SAMPLER for thread in threads.values()):
+        return False
+    unseen_s = {pid: one.cpu_s for pid, one in processes.items()}
+    for thread in threads.values():
+        unseen_s[thread.pid] = unseen_s.get(thread.pid, 0.0) - thread.user_s - thread.system_s
+    return max(unseen_s.values(), default=0.0) < UNSEEN_S
 
 
 def _rise(before: int, now: int) -> int:
@@ -108,6 +139,8 @@ def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, 
         state,
         1,
         int(state in ASLEEP and ran_s < STILL_SHARE * seconds),
+        False,
+        int(state == BLOCKED),
     )
 
 
@@ -116,7 +149,7 @@ def _still(now: ThreadCounters, seconds: float, kind: str) -> ThreadSpan:
     return ThreadSpan(
         now.pid, now.tid, now.name, kind, parse_cpulist(now.cpus), seconds, 0.0, 0.0, 0, 0,
         None if now.waited_ns is None else 0.0, 0, 0, 0, now.processor, now.state, 1,
-        int(seconds > 0 and now.state in ASLEEP),
+        int(seconds > 0 and now.state in ASLEEP), False, int(seconds > 0 and now.state == BLOCKED),
     )  # fmt: skip
 
 
@@ -133,6 +166,8 @@ def _process(pid: int, earlier: Sample, later: Sample) -> ProcessSpan:
     return ProcessSpan(
         *(pid, memory.resident_bytes, memory.peak_bytes, read, written, group, throttled_us / 1e6),
         cpu_ticks / TICKS_PER_S,
+        now.nice,
+        now.thread_count,
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections import defaultdict
 from collections.abc import Collection
 
 from chimbuko.monitor.procfs.task import TaskStat, parse_stat
+from chimbuko.monitor.sampling.ownrun import OwnRun
 from chimbuko.monitor.sampling.procreader import read_once
-from chimbuko.monitor.sampling.span import TICKS_PER_S, Span
+from chimbuko.monitor.sampling.span import TICKS_PER_S, OtherLoad, Span
 
 LOOK_SHARE = 0.10
 """Load of others on a program's cores from which on it is looked whose it is: half of what is reported."""
@@ -19,7 +19,9 @@ def foreign_s(span: Span, cpus: Collection[int]) -> float:
     """CPU time on some cores that is not of the threads that may run there, nor of others of their processes
     which nobody saw, as they lived for short.
     """
-    busy_s = sum(span.cores[cpu].busy_s for cpu in cpus if cpu in span.cores)
+    cores = [span.cores[cpu] for cpu in cpus if cpu in span.cores]
+    # What the host of a virtual machine takes is no process's.
+    busy_s = sum(core.busy_s - core.steal_s for core in cores)
     may = frozenset(cpus)
     own_s = 0.0
     unseen_s = {pid: one.cpu_s for pid, one in span.processes.items()}
@@ -42,12 +44,13 @@ class Others:
     """CPU time of processes that are not watched, from one look to the next."""
 
     def __init__(self) -> None:
+        self._run = OwnRun()
         self._last: dict[int, TaskStat] = {}
         self._looks = 0
         self._waits = 0
 
-    def step(self, span: Span, watched: Collection[int]) -> dict[str, float]:
-        """Seconds by ``name (user)`` on the cores of the watched since the last look.
+    def step(self, span: Span, watched: Collection[int]) -> dict[tuple[str, str], OtherLoad]:
+        """Those by name and user that ran on the cores of the watched since the last look.
 
         Empty where the load of others is low, in periods without a look, and where ``/proc`` does not show
         whose it is.
@@ -71,7 +74,7 @@ class Others:
         self._waits = min(self._looks, LOOK_EVERY) - 1
         before, self._last = self._last, _processes(watched)
         newest = max((one.start_ticks for one in before.values()), default=None)
-        found: defaultdict[str, float] = defaultdict(float)
+        found: dict[tuple[str, str], OtherLoad] = {}
         for pid, now in self._last.items():
             earlier = before.get(pid)
             same = earlier is not None and earlier.start_ticks == now.start_ticks
@@ -81,8 +84,24 @@ class Others:
             if same and earlier is not None:
                 ticks -= earlier.user_ticks + earlier.system_ticks
             if ticks > 0:
-                found[f"{now.name} ({_user(pid)})"] += ticks / TICKS_PER_S
-        return dict(found)
+                name = self._run.name_in_samples(now, stat_of, watched)
+                one = OtherLoad(ticks / TICKS_PER_S, 1, niceness(pid))
+                before_it = found.get((name, _user(pid)))
+                found[name, _user(pid)] = one if before_it is None else before_it.beside(one)
+        return found
+
+
+def niceness(pid: int) -> int:
+    """Return the niceness of a process; 0 where it is gone."""
+    try:
+        return os.getpriority(os.PRIO_PROCESS, pid)
+    except OSError:
+        return 0
+
+
+def stat_of(pid: int) -> TaskStat | None:
+    """Return what a process is now; None where it is gone."""
+    return parse_stat(read_once(f"/proc/{pid}/stat"))
 
 
 def _processes(but: Collection[int]) -> dict[int, TaskStat]:
@@ -90,7 +109,7 @@ def _processes(but: Collection[int]) -> dict[int, TaskStat]:
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) in but:
             continue
-        stat = parse_stat(read_once(f"/proc/{name}/stat"))
+        stat = stat_of(int(name))
         if stat is not None:
             found[stat.tid] = stat
     return found

@@ -44,6 +44,8 @@ def _kind_of_name(name: str, process_name: str, openmp: bool) -> str:
     return "Python" if is_python and name == process_name else OTHER
 
 
+BLOCKED = "D"
+"""State of a thread that waits for storage."""
 ASLEEP = "SDTtI"
 """States of a thread that neither runs nor waits for a core."""
 
@@ -80,6 +82,8 @@ class ProcessCounters(NamedTuple):
     io: ProcessIO | None
     cpu_ticks: int = 0
     """CPU time of all its threads, also of those that have ended."""
+    nice: int = 0
+    thread_count: int = 1
 
 
 class GroupCounters(NamedTuple):
@@ -89,6 +93,16 @@ class GroupCounters(NamedTuple):
     limit_bytes: int | None
     throttled_us: int | None
     """For how long it was kept from its cores so far; None where that is not counted."""
+
+
+class GroupKills(NamedTuple):
+    """Processes of a control group that the kernel killed for memory."""
+
+    processes: int
+    peak_bytes: int = 0
+    """Most memory that the group used; 0 where that is not counted, or nobody was killed."""
+    limit_bytes: int | None = None
+    """None where its limit is that of a group around it, or of the node."""
 
 
 @dataclass(slots=True)
@@ -109,6 +123,8 @@ class Sample:
     """For how long some task waited for ``cpu``, ``memory`` and ``io`` so far."""
     groups: dict[int, GroupCounters] = field(default_factory=dict)
     """By process; those of one group have the same."""
+    kills: dict[str, GroupKills] = field(default_factory=dict)
+    """By control group, also of those whose processes have ended."""
     gpus: dict[int, GpuReading] = field(default_factory=dict)
     """By their numbers."""
     cost_us: int = 0

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.system import (
     parse_cores,
+    parse_kills,
     parse_limit,
     parse_membership,
     parse_meminfo,
@@ -17,14 +19,35 @@ from chimbuko.monitor.procfs.system import (
     parse_throttling,
 )
 from chimbuko.monitor.procfs.task import parse_io, parse_process_memory, parse_stat, parse_thread_count
+from chimbuko.monitor.sampling.others import niceness
 from chimbuko.monitor.sampling.procreader import ProcReader
-from chimbuko.monitor.sampling.sample import GroupCounters, ProcessCounters, Sample, ThreadCounters
+from chimbuko.monitor.sampling.sample import (
+    GroupCounters,
+    GroupKills,
+    ProcessCounters,
+    Sample,
+    ThreadCounters,
+)
 from chimbuko.monitor.sampling.span import TICKS_PER_S
 from chimbuko.monitor.sampling.threadreader import ProcessThreads
 
 MOUNT = Path("/sys/fs/cgroup")
-_UNIFIED_MEMORY, _UNIFIED_CPU = ("memory.current", "memory.max"), "cpu.stat"
-_OLD_MEMORY, _OLD_CPU = ("memory.usage_in_bytes", "memory.limit_in_bytes"), "cpu.stat"
+_CPU = "cpu.stat"
+_UNIFIED_MEMORY = "memory.current", "memory.max", "memory.events", "memory.peak"
+_OLD_MEMORY = (
+    *("memory.usage_in_bytes", "memory.limit_in_bytes"),
+    *("memory.oom_control", "memory.max_usage_in_bytes"),
+)
+
+
+class GroupFiles(NamedTuple):
+    """Paths of the files of a group; empty where there is none."""
+
+    used: str = ""
+    limit: str = ""
+    kills: str = ""
+    peak: str = ""
+    cpu: str = ""
 
 
 class GroupReader:
@@ -34,7 +57,7 @@ class GroupReader:
         self._files = files
         self._mount = mount
         self._memberships: dict[int, bytes] = {}
-        self._places: dict[bytes, tuple[str, str, str]] = {}
+        self._places: dict[bytes, GroupFiles] = {}
         self._limits: dict[str, int | None] = {}
         self._now: dict[bytes, GroupCounters | None] = {}
 
@@ -62,32 +85,46 @@ class GroupReader:
     def _counters(self, membership: bytes) -> GroupCounters | None:
         if membership not in self._places:
             self._places[membership] = self._find(membership)
-        current, limit, cpu = self._places[membership]
-        used = counter(self._files.read(current).strip()) if current else None
-        throttled_us = parse_throttling(self._files.read(cpu)) if cpu else None
+        files = self._places[membership]
+        used = counter(self._files.read(files.used).strip()) if files.used else None
+        throttled_us = parse_throttling(self._files.read(files.cpu)) if files.cpu else None
         if used is None and throttled_us is None:
             return None
-        if limit not in self._limits:
-            self._limits[limit] = parse_limit(self._files.read(limit)) if limit else None
-        return GroupCounters(used or 0, self._limits[limit], throttled_us)
+        return GroupCounters(used or 0, self._limit(files.limit), throttled_us)
 
-    def _find(self, membership: bytes) -> tuple[str, str, str]:
-        """Paths of what is used, of the limit, and of the throttling; empty where there is none."""
+    def _limit(self, path: str) -> int | None:
+        if path not in self._limits:
+            self._limits[path] = parse_limit(self._files.read(path)) if path else None
+        return self._limits[path]
+
+    def kills(self) -> dict[str, GroupKills]:
+        """Return the processes that were killed for memory so far, of all groups in which one was seen."""
+        found = {}
+        for files in self._places.values():
+            count = parse_kills(self._files.read(files.kills)) if files.kills else None
+            if count:
+                peak_bytes = counter(self._files.read(files.peak).strip()) if files.peak else None
+                found[files.kills] = GroupKills(count, peak_bytes or 0, self._limit(files.limit))
+            elif count == 0:
+                found[files.kills] = GroupKills(0)
+        return found
+
+    def _find(self, membership: bytes) -> GroupFiles:
         groups = parse_membership(membership)
-        current = limit = cpu = ""
+        found = GroupFiles()
         if groups.unified is not None:
             # With both versions mounted, the newer one stands below the mount.
             for root in (self._mount, self._mount / "unified"):
-                current, limit = current or _first(root, groups.unified, _UNIFIED_MEMORY[0]), limit
-                limit = limit or _first(root, groups.unified, _UNIFIED_MEMORY[1])
-                cpu = cpu or _first(root, groups.unified, _UNIFIED_CPU)
-        if "memory" in groups.controllers and not current:
+                paths = (_first(root, groups.unified, name) for name in (*_UNIFIED_MEMORY, _CPU))
+                found = GroupFiles._make(old or new for old, new in zip(found, paths, strict=True))
+        if "memory" in groups.controllers and not found.used:
             root, group = self._mount / "memory", groups.controllers["memory"]
-            current, limit = _first(root, group, _OLD_MEMORY[0]), _first(root, group, _OLD_MEMORY[1])
+            used, limit, kills, peak = (_first(root, group, name) for name in _OLD_MEMORY)
+            found = GroupFiles(used, limit, kills, peak, found.cpu)
         if "cpu" in groups.controllers:
-            root = self._mount / "cpu"
-            cpu = _first(root, groups.controllers["cpu"], _OLD_CPU) or cpu
-        return current, limit, cpu
+            cpu = _first(self._mount / "cpu", groups.controllers["cpu"], _CPU)
+            found = found._replace(cpu=cpu or found.cpu)
+        return found
 
 
 def _first(root: Path, group: str, name: str) -> str:
@@ -142,7 +179,8 @@ class Sampler:
         boot_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_S)
         self._samples += 1
         is_close = closely or self._samples % CLOSELY_EVERY == 0
-        self._groups.begin(is_close)
+        # At first a program may still be moved into its group.
+        self._groups.begin(is_close or self._samples <= CLOSELY_EVERY)
         threads: dict[int, ThreadCounters] = {}
         processes: dict[int, ProcessCounters] = {}
         groups = {}
@@ -177,6 +215,7 @@ class Sampler:
             memory=parse_meminfo(read("/proc/meminfo")),
             pressure_us={name: us for name, us in pressures.items() if us is not None},
             groups=groups,
+            kills=self._groups.kills(),
             gpus=self._gpus.read() if self._gpus is not None else {},
             cost_us=(time.thread_time_ns() - began_ns) // 1000,
         )
@@ -195,7 +234,8 @@ class Sampler:
         status, stat = read(f"/proc/{pid}/status"), parse_stat(read(f"/proc/{pid}/stat"))
         cpu_ticks = stat.user_ticks + stat.system_ticks if stat is not None else 0
         io = parse_io(read(f"/proc/{pid}/io")) if self._has_io else None
-        return parse_thread_count(status), ProcessCounters(parse_process_memory(status), io, cpu_ticks)
+        count, memory = parse_thread_count(status), parse_process_memory(status)
+        return count, ProcessCounters(memory, io, cpu_ticks, niceness(pid), count or 1)
 
     def _forget(self, pid: int) -> None:
         self._threads.pop(pid).close()

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from chimbuko.monitor.procfs.gpuspan import GpuSpan
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
-from chimbuko.monitor.sampling.sample import GroupCounters
+from chimbuko.monitor.sampling.sample import GroupCounters, GroupKills
 
+K = TypeVar("K")
 T = TypeVar("T")
 TICKS_PER_S: int = os.sysconf("SC_CLK_TCK")
 MOST_ENDED = 512
@@ -48,6 +49,8 @@ class ThreadSpan:
     still_periods: int = 0
     """For how many periods before the end it has not run at all, and was asleep."""
     ended: bool = False
+    blocked_periods: int = 0
+    """Periods at whose end it waited for storage."""
 
     @property
     def busy_share(self) -> float:
@@ -83,6 +86,7 @@ class ThreadSpan:
             self.periods + later.periods,
             still + later.still_periods,
             later.ended,
+            self.blocked_periods + later.blocked_periods,
         )
 
 
@@ -109,6 +113,11 @@ class CoreSpan:
     def idle_s(self) -> float:
         """Without anything to do, or with nothing but to wait for storage."""
         return (self.ticks.idle + self.ticks.iowait) / TICKS_PER_S
+
+    @property
+    def iowait_s(self) -> float:
+        """Idle while a thread waited for storage."""
+        return self.ticks.iowait / TICKS_PER_S
 
     @property
     def steal_s(self) -> float:
@@ -171,6 +180,12 @@ class ProcessSpan:
     """CPU time of all its threads, also of those that ended before anybody saw them; 0 where that is not
     known.
     """
+    nice: int = 0
+    """Niceness at the end: of 19, the kernel lets a process of 0 go first."""
+    most_threads: int = 1
+    """Most threads that it had at a time."""
+    path: str = ""
+    """File that it read or wrote when it was seen to wait for storage last."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Both spans as one."""
@@ -183,6 +198,35 @@ class ProcessSpan:
             later.group,
             self.throttled_s + later.throttled_s,
             self.cpu_s + later.cpu_s,
+            later.nice,
+            max(self.most_threads, later.most_threads),
+            later.path or self.path,
+        )
+
+
+@dataclass(slots=True)
+class OtherLoad:
+    """Processes of one name and user that are not watched. Never changed; see ``ThreadSpan``."""
+
+    seconds: float
+    """CPU time of all of them."""
+    processes: int = 1
+    """Most of them that ran between two looks."""
+    nice: int = 0
+    """Lowest niceness of any, which goes first."""
+
+    def beside(self, other: OtherLoad) -> OtherLoad:
+        """Both at the same time as one."""
+        return OtherLoad(
+            self.seconds + other.seconds, self.processes + other.processes, min(self.nice, other.nice)
+        )
+
+    def then(self, later: OtherLoad) -> OtherLoad:
+        """Both spans as one."""
+        return OtherLoad(
+            self.seconds + later.seconds,
+            max(self.processes, later.processes),
+            min(self.nice, later.nice),
         )
 
 
@@ -200,11 +244,17 @@ class Span:
     least_available_bytes: int | None = None
     pressure_s: dict[str, float] = field(default_factory=dict)
     """Time in which some task of the node waited for ``cpu``, ``memory`` or ``io``, in seconds."""
-    others_s: dict[str, float] = field(default_factory=dict)
-    """CPU time of processes that are not watched, by their names, as far as it was looked for."""
+    others: dict[tuple[str, str], OtherLoad] = field(default_factory=dict)
+    """Processes that are not watched, by name and user, as far as it was looked for."""
+    kills: dict[str, GroupKills] = field(default_factory=dict)
+    """Control groups in which the kernel killed processes for memory, with how many of them."""
     gpus: dict[int, GpuSpan] = field(default_factory=dict)
     """GPUs by their numbers."""
     periods: int = 1
+    still_periods: int = 0
+    """Periods before the end in which nobody ran at all, nor ended, as a worker does that its parent waits
+    for.
+    """
     dropped_threads: int = 0
     """Threads that have ended, and did least, of which only this number is kept, and nothing of a process
     without others.
@@ -232,9 +282,16 @@ class Span:
             memory=later.memory or self.memory,
             least_available_bytes=min(least, default=None),
             pressure_s=_added(self.pressure_s, later.pressure_s),
-            others_s=_added(self.others_s, later.others_s),
+            others=_joined(self.others, later.others, OtherLoad.then),
+            kills=_joined(
+                self.kills,
+                later.kills,
+                lambda one, two: two._replace(processes=one.processes + two.processes),
+            ),
             gpus=_joined(self.gpus, later.gpus, GpuSpan.then),
             periods=self.periods + later.periods,
+            still_periods=later.still_periods
+            + (self.still_periods if later.still_periods == later.periods else 0),
             dropped_threads=self.dropped_threads + later.dropped_threads + len(dropped),
         )
 
@@ -248,7 +305,7 @@ def _least_busy(threads: Mapping[int, ThreadSpan]) -> list[int]:
     return [thread.tid for thread in ended[: len(ended) - MOST_ENDED]]
 
 
-def _joined(first: Mapping[int, T], second: Mapping[int, T], then: Callable[[T, T], T]) -> dict[int, T]:
+def _joined(first: Mapping[K, T], second: Mapping[K, T], then: Callable[[T, T], T]) -> dict[K, T]:
     both = dict(first)
     for key, value in second.items():
         both[key] = then(both[key], value) if key in both else value

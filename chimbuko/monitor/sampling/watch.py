@@ -13,9 +13,10 @@ from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.task import parse_stat, parse_thread_group
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp
+from chimbuko.monitor.sampling.openfiles import busiest_file
 from chimbuko.monitor.sampling.others import Others
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
-from chimbuko.monitor.sampling.sample import MAIN, SAMPLER, Sample, kind_of
+from chimbuko.monitor.sampling.sample import BLOCKED, MAIN, SAMPLER, Sample, kind_of
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import Span
 
@@ -140,9 +141,11 @@ class Watch:
             self._threads = Counter(thread.pid for thread in sample.threads.values())
             self._kinds.clear()
         span = difference(last, sample, self._kind)
-        others_s = self._others.step(span, sample.processes.keys())
-        if others_s:
-            span = replace(span, others_s=others_s)
+        for pid in {one.pid for one in span.threads.values() if one.state == BLOCKED} & span.processes.keys():
+            span.processes[pid] = replace(span.processes[pid], path=busiest_file(pid))
+        others = self._others.step(span, sample.processes.keys())
+        if others:
+            span = replace(span, others=others)
         dropped = 0 if self.total is None else self.total.dropped_threads
         self.total = span if self.total is None else self.total.then(span)
         if self.total.dropped_threads != dropped:

@@ -83,8 +83,8 @@ def test_the_same_ranks_on_a_core_each_are_not() -> None:
         line = rf"^MPI 00{rank} - PID \d+ - Node .* - CPUs allowed: \[{core}\]$"
         assert re.search(line, done.stderr, re.MULTILINE), done.stderr
     assert "Findings:" in done.stderr
-    # Others that take most of both cores put any two threads onto one of them.
-    assert "oversubscribed" not in done.stderr or "foreign load" in done.stderr, done.stderr
+    # Others that take most of both cores, as on a busy machine, are foreign load alone.
+    assert "oversubscribed" not in done.stderr, done.stderr
 
 
 def test_a_process_that_is_stopped_is_found_until_ctrl_c() -> None:

@@ -255,7 +255,7 @@ def test_processes_that_ran_last_are_looked_at_again_without_all_the_others(
         # Found by a full look it is seen in the next one, unless many others have run more.
         if busy.pid in others.look(now_us(), {})["pid"]:
             time.sleep(0.2)
-            is_seen = busy.pid in others.look_again(now_us())["pid"]
+            is_seen = busy.pid in others.look_again(now_us(), [])["pid"]
     assert is_seen
 
 
@@ -275,7 +275,7 @@ def test_a_process_that_has_just_begun_is_looked_at_again_before_it_has_run_for_
         deadline, own = time.monotonic() + PATIENCE_S, np.zeros(0, OTHER)
         while time.monotonic() < deadline and not len(own):
             time.sleep(0.02)
-            rows = others.look_again(now_us())
+            rows = others.look_again(now_us(), [])
             own = rows[rows["pid"] == burst.pid]
         burst.kill()
     assert len(own) and 0 < own["ran_us"][0] <= own["length_us"][0] + 20_000

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from chimbuko.monitor.procfs.system import NodeMemory
+from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
+from chimbuko.monitor.procfs.titles import ANOTHER_RUN, ITSELF
 from chimbuko.monitor.report.findings import findings
-from chimbuko.monitor.sampling.sample import GroupCounters
-from chimbuko.monitor.sampling.span import ProcessSpan, Span
+from chimbuko.monitor.sampling.sample import GroupCounters, GroupKills
+from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, OtherLoad, ProcessSpan, Span, ThreadSpan
 from tests.monitor.sampling.made import span, thread
 
 SAMPLER = thread(90, (1,), busy=0.01, kind="Sampler", state="S", still_periods=0)
@@ -17,6 +18,13 @@ SAMPLER = thread(90, (1,), busy=0.01, kind="Sampler", state="S", still_periods=0
 
 def kinds(found: Span) -> list[str]:
     return [finding.kind for finding in findings(found)]
+
+
+def four_under_the_lock(cpus: tuple[int, ...] = (0,), voluntary: int = 1600) -> list[ThreadSpan]:
+    """Threads as measured: each runs a quarter of the time, and hands the lock on 160 times a second."""
+    main = thread(1, cpus, busy=0.01, state="S", name="python3")
+    one = thread(2, cpus, busy=0.245, waited_s=1.1, name="python3", voluntary=voluntary, involuntary=1600)
+    return [main, *(replace(one, tid=tid, pid=1, kind="Python") for tid in range(2, 6))]
 
 
 @pytest.mark.parametrize(
@@ -31,6 +39,20 @@ def kinds(found: Span) -> list[str]:
             "oversubscribed",
         ),
         (span(thread(1, busy=0.5, waited_s=5.0), cores={0: 1.0}), "foreign load"),
+        # One after the other, beside foreign load.
+        (
+            span(*(thread(tid, busy=0.4, seconds=2.0, waited_s=1.2) for tid in range(1, 6)), cores={0: 1.0}),
+            "foreign load",
+        ),
+        # One on each core, both taken by others, with the one that has started them.
+        (
+            span(
+                *(thread(tid, (tid,), busy=0.4, waited_s=6.0) for tid in (0, 1)),
+                thread(2, (1,), busy=0.01, waited_s=1.1),
+                cores={0: 1.0, 1: 1.0},
+            ),
+            "foreign load",
+        ),
         (span(thread(1, (0, 1, 2)), cores={0: 0.9, 1: 0.01, 2: 0.0}), "undersubscribed"),
         (span(thread(1, (0, 1), migrations=8)), "migrating"),
         (span(thread(1, busy=0.4, system_s=5.0)), "system-bound"),
@@ -48,6 +70,23 @@ def kinds(found: Span) -> list[str]:
                 processes={1: ProcessSpan(1, 1, 1, 0, 0, GroupCounters(0, None, 9), 1.0)},
             ),
             "throttled",
+        ),
+        # A control group that may use half a core, and nobody else on it.
+        (
+            span(
+                thread(1, busy=0.5, waited_s=5.0),
+                cores={0: 0.8},
+                processes={1: ProcessSpan(1, 1, 1, 0, 0, GroupCounters(0, None, 9), 4.9)},
+            ),
+            "throttled",
+        ),
+        (span(thread(1, busy=0.1, state="D", blocked_periods=4)), "storage-bound"),
+        (span(thread(1), kills={"job": GroupKills(1, 2**27, 2**27)}), "killed for memory"),
+        (span(*four_under_the_lock()), "one at a time"),
+        (span(*four_under_the_lock(cpus=(0, 1))), "one at a time"),
+        (
+            span(thread(1), processes={1: ProcessSpan(1, 1, 1, most_threads=1500)}),
+            "too many threads",
         ),
     ],
 )
@@ -70,6 +109,8 @@ def test_each_kind_alone(made: Span, kind: str) -> None:
         # A shell waits for what it has started.
         span(thread(1, busy=0.0, state="S", still_periods=10), thread(2)),
         span(thread(1, busy=0.0, state="S", still_periods=4)),
+        # Its worker has ended just now.
+        span(thread(1, busy=0.0, state="S", still_periods=8), still_periods=1),
         span(thread(1), memory=NodeMemory(100 * 2**30, 2**30, 50 * 2**30)),
         span(),
     ],
@@ -86,11 +127,17 @@ def test_ranks_that_share_cores_are_counted() -> None:
     assert found.threads == (1, 2, 3, 4)
 
 
+def test_own_threads_that_share_a_core_with_a_thief_have_both_findings() -> None:
+    """Of three on a core two are its own: while each of these waits for 6.7 s, the thief runs for 3.3."""
+    made = span(*(thread(tid, busy=0.33, waited_s=6.7) for tid in (1, 2)), cores={0: 1.0})
+    assert kinds(made) == ["oversubscribed", "foreign load"]
+
+
 def test_of_threads_that_come_and_go_it_is_said_how_many_there_are_at_a_time() -> None:
     main, *short = (thread(tid, busy=0.3, waited_s=5.0) for tid in range(1, 12))
     short = [replace(one, pid=1, seconds=4.0, waited_s=2.0) for one in short]
     (found,) = findings(span(main, *short))
-    assert found.text.startswith("11 threads, 5 at a time, share 1 core (0): ")
+    assert found.text.startswith("11 threads, 6 at a time, share 1 core (0): ")
 
 
 def test_foreign_load_says_whose_share_is_whose() -> None:
@@ -114,8 +161,8 @@ def test_threads_of_a_program_that_nobody_saw_are_no_load_of_others() -> None:
 
 
 def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
-    others_s = {"chimbuko.proven (root)": 2.0, "thief (root)": 0.5}
-    made = span(thread(1, busy=0.7, waited_s=3.0), cores={0: 1.0}, others_s=others_s)
+    others = {(ITSELF, "root"): OtherLoad(2.0), ("thief", "root"): OtherLoad(0.5)}
+    made = span(thread(1, busy=0.7, waited_s=3.0), cores={0: 1.0}, others=others)
     (finding,) = findings(made)
     assert (finding.kind, finding.text) == (
         "analysis beside workers",
@@ -126,7 +173,73 @@ def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
     assert foreign.text.endswith("waited for a core; whose is unknown") and "30 % of core 0," in foreign.text
     assert analysis.kind == "analysis beside workers"
     # Little of it, or nobody waits.
-    assert kinds(replace(made, others_s={"chimbuko.proven (root)": 0.4, "thief (root)": 0.5})) == [
-        "foreign load"
-    ]
+    few = {(ITSELF, "root"): OtherLoad(0.4), ("thief", "root"): OtherLoad(0.5)}
+    assert kinds(replace(made, others=few)) == ["foreign load"]
     assert kinds(replace(made, threads={1: thread(1, busy=0.7)})) == []
+
+
+@pytest.mark.parametrize(
+    ("others", "whose"),
+    [
+        ({("spin", "eve"): OtherLoad(7.0, 7)}, "7 processes of eve (spin), 70 % together"),
+        (
+            {("spin", "eve"): OtherLoad(6.0), ("cron", "root"): OtherLoad(0.1)},
+            "1 process of eve (spin), 60 %",
+        ),
+        (
+            {(ANOTHER_RUN, "eve"): OtherLoad(7.0, 3)},
+            "3 processes of eve (another run of chimbuko), 70 % together",
+        ),
+    ],
+)
+def test_foreign_load_names_all_of_a_name_together(
+    others: dict[tuple[str, str], OtherLoad], whose: str
+) -> None:
+    (found,) = findings(span(thread(1, busy=0.3, waited_s=6.0), cores={0: 1.0}, others=others))
+    assert found.text.endswith(f"whose: {whose}")
+
+
+def test_who_is_nicer_than_others_is_told_so() -> None:
+    made = span(
+        thread(1, busy=0.1, waited_s=8.0),
+        cores={0: 1.0},
+        processes={1: ProcessSpan(1, 1, 1, nice=19)},
+        others={("spin", "eve"): OtherLoad(9.0)},
+    )
+    (found,) = findings(made)
+    assert found.text.endswith("it runs at niceness 19, and they at 0") and "nice" in found.advice
+    (alike,) = findings(replace(made, others={("spin", "eve"): OtherLoad(9.0, nice=19)}))
+    assert "nice" not in alike.text and "nodes of your own" in alike.advice
+
+
+def test_threads_of_python_that_compute_at_once_want_cores_of_their_own() -> None:
+    """As those in a library that lets go of the lock: they give no core up by themselves."""
+    made = [replace(one, waited_s=7.5) for one in four_under_the_lock(voluntary=9)]
+    assert kinds(span(*made)) == ["oversubscribed"]
+
+
+def test_what_the_host_takes_is_stolen_and_no_load_of_others() -> None:
+    ticks = CoreTicks(4 * TICKS_PER_S, 0, 0, 0, 0, 0, 0, 6 * TICKS_PER_S, 0, 0)
+    made = replace(span(thread(1, busy=0.4, waited_s=5.0)), cores={0: CoreSpan(0, ticks)})
+    (found,) = findings(made)
+    assert found.text == "the host of this virtual machine took 60 % of the time of core 0"
+
+
+def test_who_was_killed_for_memory_is_told_how_much_there_was() -> None:
+    (found,) = findings(span(thread(1), kills={"job": GroupKills(2, 2**27, 2**27)}))
+    assert found.text == (
+        "the kernel killed 2 processes (signal 9) of this program's control group, which used up to 128 MB "
+        "of the 128 MB that it may use"
+    )
+
+
+def test_who_waits_for_storage_is_told_for_which_file() -> None:
+    ticks = CoreTicks(TICKS_PER_S, 0, 0, TICKS_PER_S, 8 * TICKS_PER_S, 0, 0, 0, 0, 0)
+    made = span(
+        thread(1, busy=0.1, blocked_periods=8), processes={1: ProcessSpan(1, 1, 1, path="/data/out.h5")}
+    )
+    (found,) = findings(replace(made, cores={0: CoreSpan(0, ticks)}))
+    assert found.text == (
+        "1 thread of process 1 waited for storage in 80 % of the periods, with /data/out.h5 open; cores were "
+        "idle for it for 8.0 s (iowait)"
+    )

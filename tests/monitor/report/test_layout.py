@@ -25,9 +25,9 @@ def test_report() -> None:
         "MPI 000 - PID 51334 - Node frontier09085 - CPUs allowed: [1]",
         "",
         "LWP (thread) Summary:",
-        "LWP 51334: Main, OpenMP - stime: 12.48, utime: 63.94, nv_ctx: 4, ctx: 365488, CPUs: [1]",
-        "LWP 51384:       OpenMP - stime:  0.00, utime: 64.00, nv_ctx: 3, ctx:      7, wait:  0.00, CPUs: [1-3]",  # noqa: E501
-        "LWP 51343:      Sampler - stime:  0.00, utime:  0.26, nv_ctx: 9, ctx:    679, wait:  0.10, CPUs: [7]",  # noqa: E501
+        "LWP 51334: Main, OpenMP - stime: 12.48, utime: 63.94, nv_ctx: 4, ctx: 365488, CPUs: [1] - app",
+        "LWP 51384:       OpenMP - stime:  0.00, utime: 64.00, nv_ctx: 3, ctx:      7, wait:  0.00, CPUs: [1-3] - app",  # noqa: E501
+        "LWP 51343:      Sampler - stime:  0.00, utime:  0.26, nv_ctx: 9, ctx:    679, wait:  0.10, CPUs: [7] - app",  # noqa: E501
         "",
         "Hardware Summary:",
         "CPU 001 - idle: 22.70, system:  0.00, user: 77.30",

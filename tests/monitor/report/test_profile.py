@@ -49,12 +49,12 @@ def test_two_runs_alike_do_not_differ() -> None:
 @pytest.mark.parametrize(
     ("now", "text"),
     [
-        (made(cpus=(0, 1)), "rank 0 may use cores 0-1, then 0"),
-        (made(omp=4), "OMP_NUM_THREADS is 4, then 1"),
-        (made(seconds=13.0), "it took 13 s, then 10 s"),
-        (made(busy=0.5), "rank 0 is busy for 50 % of the time, then 90 %"),
-        (made(waited_s=4.0), "rank 0 waits for a core for 40 % of the time, then 0 %"),
-        (made(peak_bytes=2**31), "rank 0 holds 2.0 GB, then 1.0 GB"),
+        (made(cpus=(0, 1)), "rank 0 may use cores 0-1, in the good run 0"),
+        (made(omp=4), "OMP_NUM_THREADS is 4, in the good run 1"),
+        (made(seconds=13.0), "it took 13 s, the good run 10 s on as many cores"),
+        (made(busy=0.5), "rank 0 is busy for 50 % of the time, in the good run 90 %"),
+        (made(waited_s=4.0), "rank 0 waits for a core for 40 % of the time, in the good run 0 %"),
+        (made(peak_bytes=2**31), "rank 0 holds 2.0 GB, in the good run 1.0 GB"),
     ],
 )
 def test_each_difference_alone(now: Profile, text: str) -> None:
@@ -64,11 +64,11 @@ def test_each_difference_alone(now: Profile, text: str) -> None:
 def test_more_threads_and_processes() -> None:
     identities = {pid: Identity(pid, 5, "app", pid, 2, (0,), {}) for pid in (1, 2)}
     two = profile_of(span(thread(1), thread(2), cores={0: 1.0, 1: 0.0}), identities, "n1")
-    assert "2 processes work on this node, then 1" in texts(two)
+    assert "2 processes work on this node, in the good run 1" in texts(two)
     own = profile_of(
         span(thread(1), replace(thread(3), pid=1), cores={0: 1.0, 1: 0.0}), {1: identities[1]}, "n1"
     )
-    assert any("2 threads that want to run, then 1" in text for text in texts(own))
+    assert any("2 threads that want to run, in the good run 1" in text for text in texts(own))
 
 
 def test_it_is_kept_and_read_again(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_run_and_a_check_before_it_against_the_one_before(tmp_path: Path) -> N
         env=environment,
     )
     assert f"Against {tmp_path}:" in done.stderr
-    assert "differs from the good run: OMP_NUM_THREADS is 7, then" in done.stderr
+    assert "differs from the good run: OMP_NUM_THREADS is 7, in the good run" in done.stderr
     found = {one.about: one for one in check_node(tmp_path)}
     assert found["good run"].state == "ok", found
     assert found["cores"].state in ("ok", "warning")

@@ -55,6 +55,7 @@ def core(cpu: int, busy: float, seconds: float = 10.0) -> CoreSpan:
 
 def span(*threads: ThreadSpan, cores: dict[int, float] | None = None, **more: Any) -> Span:
     seconds = more.pop("seconds", 10.0)
+    more.setdefault("still_periods", min((one.still_periods for one in threads), default=0))
     return Span(
         seconds=seconds,
         threads={one.tid: one for one in threads},

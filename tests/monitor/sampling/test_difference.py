@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from chimbuko.monitor.procfs.system import CoreTicks
 from chimbuko.monitor.sampling.difference import difference
+from chimbuko.monitor.sampling.sample import ThreadCounters
 from chimbuko.monitor.sampling.span import MOST_ENDED, TICKS_PER_S, ProcessSpan
 from tests.monitor.sampling.made import COUNTERS, sample, span, thread
 
@@ -110,3 +111,37 @@ def test_threads_that_come_and_go_do_not_pile_up() -> None:
     assert len(total.threads) == MOST_ENDED + 2
     assert total.dropped_threads == 2 * MOST_ENDED - 3
     assert min(tid for tid in total.threads if tid > 1) == 2 * MOST_ENDED - 1
+
+
+ASLEEP = COUNTERS._replace(state="S")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_still"),
+    [
+        ([ASLEEP], [ASLEEP], True),
+        # To be woken and to look takes some µs; three looks for work with what they find, 1 ms.
+        ([ASLEEP], [ASLEEP._replace(ran_ns=10**9 + 20_000, slices=10)], True),
+        ([ASLEEP], [ASLEEP._replace(ran_ns=10**9 + 10**6, slices=12)], False),
+        # A worker has ended, and the one that waits for it will go on.
+        ([ASLEEP, COUNTERS._replace(tid=11)], [ASLEEP], False),
+        ([COUNTERS], [COUNTERS], False),
+    ],
+)
+def test_a_node_is_still_where_nobody_ran_or_ended(
+    before: list[ThreadCounters], now: list[ThreadCounters], is_still: bool
+) -> None:
+    assert difference(sample(1, *before), sample(2, *now)).still_periods == int(is_still)
+
+
+def test_a_node_is_not_still_where_threads_ran_that_nobody_saw() -> None:
+    later = sample(2, ASLEEP)
+    later.processes = {10: later.processes[10]._replace(cpu_ticks=TICKS_PER_S // 10)}
+    assert difference(sample(1, ASLEEP), later).still_periods == 0
+
+
+def test_periods_in_which_nobody_ran_are_counted_to_the_end() -> None:
+    still = span(thread(1, busy=0.0, seconds=1.0, state="S", still_periods=1), seconds=1.0)
+    moved = replace(still, still_periods=0)
+    assert still.then(still).still_periods == 2
+    assert still.then(moved).then(still).still_periods == 1

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.procreader import ProcReader
-from chimbuko.monitor.sampling.sample import GroupCounters
+from chimbuko.monitor.sampling.sample import GroupCounters, GroupKills
 from chimbuko.monitor.sampling.sampler import GroupReader
+from tests.monitor.sampling.made import sample
 
 
 class MadeFiles(ProcReader):
@@ -56,4 +58,49 @@ def test_version_1_in_a_container(tmp_path: Path) -> None:
     files.forget("/proc/1/cgroup")
     files.membership = b""
     assert GroupReader(files, tmp_path).read(1) is None
+    files.close()
+
+
+@pytest.mark.parametrize(
+    ("membership", "folder", "names", "counts"),
+    [
+        (
+            b"0::/job\n",
+            "job",
+            ("memory.current", "memory.max", "memory.peak", "memory.events"),
+            "low 0\nhigh 0\nmax 7\noom 1\noom_kill {}\noom_group_kill 0\n",
+        ),
+        (
+            b"4:memory:/job\n",
+            "memory/job",
+            (
+                *("memory.usage_in_bytes", "memory.limit_in_bytes"),
+                *("memory.max_usage_in_bytes", "memory.oom_control"),
+            ),
+            "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n",
+        ),
+    ],
+)
+def test_who_was_killed_for_memory_is_known_when_nobody_lives_any_more(
+    tmp_path: Path, membership: bytes, folder: str, names: tuple[str, ...], counts: str
+) -> None:
+    group = tmp_path / folder
+    group.mkdir(parents=True)
+    for name in names[:-1]:
+        (group / name).write_text("8192\n")
+    (group / names[-1]).write_text(counts.format(3))
+    files = MadeFiles()
+    files.membership = membership
+    reader = GroupReader(files, tmp_path)
+    assert reader.read(1) == GroupCounters(8192, 8192, None)
+    before = sample(1.0)
+    before.kills = reader.kills()
+    reader.forget(1)
+    reader.begin()
+    (group / names[-1]).write_text(counts.format(4))
+    after = sample(2.0)
+    after.kills = reader.kills()
+    span = difference(before, after)
+    assert list(span.kills.values()) == [GroupKills(1, 8192, 8192)]
+    assert list(span.then(difference(after, after)).kills.values()) == [GroupKills(1, 8192, 8192)]
     files.close()

@@ -12,6 +12,7 @@ import pytest
 from chimbuko.monitor.procfs.task import TaskStat
 from chimbuko.monitor.report.cores import foreign_load
 from chimbuko.monitor.sampling.others import LOOK_EVERY, Others
+from chimbuko.monitor.sampling.span import OtherLoad
 from chimbuko.monitor.sampling.watch import Watch
 from tests.monitor.sampling.made import span, thread
 
@@ -38,15 +39,11 @@ def test_a_thief_is_named_with_his_user() -> None:
         # The first sample, one in which load of others shows, and one in which it is looked whose it is.
         for _ in range(40):
             watch.step()
-            if watch.total and watch.total.others_s:
+            if watch.total and watch.total.others:
                 break
             time.sleep(0.3)
         assert watch.total is not None
-        found = {
-            name: seconds for name, seconds in watch.total.others_s.items() if name.startswith("a thief")
-        }
-        assert list(found) == [f"a thief ({getpass.getuser()})"]
-        assert all(seconds > 0 for seconds in found.values())
+        assert watch.total.others["a thief", getpass.getuser()].seconds > 0
     finally:
         watch.close()
         for program in programs:
@@ -56,8 +53,9 @@ def test_a_thief_is_named_with_his_user() -> None:
 
 def test_who_takes_most_is_in_the_finding_and_else_nobody() -> None:
     waiting = thread(1, busy=0.3, waited_s=6.0)
-    (named,) = foreign_load(span(waiting, cores={0: 1.0}, others_s={"stress (eve)": 5.0, "cron (root)": 0.1}))
-    assert "whose: stress (eve) 5.0 s" in named.text and "cron" not in named.text
+    others = {("stress", "eve"): OtherLoad(5.0), ("cron", "root"): OtherLoad(0.1)}
+    (named,) = foreign_load(span(waiting, cores={0: 1.0}, others=others))
+    assert "whose: 1 process of eve (stress), 50 %" in named.text and "cron" not in named.text
     (unknown,) = foreign_load(span(waiting, cores={0: 1.0}))
     assert "whose is unknown" in unknown.text
 

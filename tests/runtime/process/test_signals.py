@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.monitor.procfs.task import is_of_analysis
+from chimbuko.monitor.procfs.titles import is_title
 from chimbuko.runtime.process import starting
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.signals import END, FROM_OTHERS, no_ctrl_c
@@ -142,4 +142,4 @@ def test_a_process_of_ours_is_known_by_its_name_also_where_it_has_no_packages() 
     program = "from chimbuko.runtime.process.signals import be_called; be_called('chimbuko.guard'); "
     program += "print(open('/proc/self/comm').read())"
     said = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True)
-    assert is_of_analysis(said.stdout.strip())
+    assert is_title(said.stdout.strip())

@@ -17,7 +17,7 @@ import redis
 from redis.cluster import RedisCluster
 
 from chimbuko.core.errors import ConfigError, ServiceError
-from chimbuko.monitor.procfs.task import is_of_analysis
+from chimbuko.monitor.procfs.titles import is_title
 from chimbuko.runtime.protocol.broker import (
     BROKER_NAME,
     BROKER_VARIABLE,
@@ -89,7 +89,7 @@ def test_the_password_is_in_no_process_list_and_no_file(broker: PrivateBroker) -
 
 def test_it_counts_as_the_analysis_whichever_run_it_serves(broker: PrivateBroker) -> None:
     name = Path(f"/proc/{broker.pid}/comm").read_text().strip()
-    assert name == BROKER_NAME and is_of_analysis(name)
+    assert name == BROKER_NAME and is_title(name)
 
 
 def test_it_listens_where_it_is_told(tmp_path: Path) -> None:

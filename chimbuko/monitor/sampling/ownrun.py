@@ -1,0 +1,85 @@
+"""Processes of the run that this process belongs to, told from those of other runs and of anybody else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+
+from chimbuko.monitor.procfs.task import TaskStat
+from chimbuko.monitor.procfs.titles import ANOTHER_RUN, ITSELF, is_title
+from chimbuko.monitor.sampling.procreader import read_once
+
+LookUp = Callable[[int], TaskStat | None]
+"""What is known of a process."""
+MOST_KNOWN = 1000
+RUN_VARIABLES = (b"CHIMBUKO_", b"TAU_")
+"""Beginnings of the variables that say where a rank leaves its trace."""
+_BESIDE_RANKS = frozenset({"chimbuko.drain", "chimbuko.guard", "chimbuko.instru"})
+"""Processes that ranks start for their traces, which are nobody's children."""
+
+
+class OwnRun:
+    """Processes of this run's analysis: those that the topmost of ours above this process has started, and
+    those that write the traces of its ranks, which have their variables.
+
+    Parameters
+    ----------
+    own
+        A process of the run; this one by default.
+    """
+
+    def __init__(self, own: int | None = None) -> None:
+        self._own = os.getpid() if own is None else own
+        self._known: dict[tuple[int, int], str] = {}
+        """Names in samples by pid and start, of those that have a title of ours."""
+
+    def name_in_samples(self, stat: TaskStat, look_up: LookUp, watched: Collection[int]) -> str:
+        """Return the name of a process in samples.
+
+        Parameters
+        ----------
+        look_up
+            What is known of a process.
+        watched
+            The program's.
+        """
+        if not is_title(stat.name):
+            return stat.name
+        key = stat.tid, stat.start_ticks
+        if key not in self._known:
+            is_own = self._has(stat, look_up, watched)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = ITSELF if is_own else ANOTHER_RUN
+        return self._known[key]
+
+    def _has(self, stat: TaskStat, look_up: LookUp, watched: Collection[int]) -> bool:
+        line = _line(stat.tid, look_up)
+        if self._root(look_up) in line:
+            return True
+        is_beside = stat.name in _BESIDE_RANKS and not set(line).intersection(watched)
+        started_with = _started_with(stat.tid)
+        return is_beside and bool(started_with) and started_with in map(_started_with, watched)
+
+    def _root(self, look_up: LookUp) -> int:
+        root = self._own
+        for pid in _line(self._own, look_up)[1:]:
+            stat = look_up(pid)
+            if stat is None or not is_title(stat.name):
+                break
+            root = pid
+        return root
+
+
+def _line(pid: int, look_up: LookUp) -> list[int]:
+    """Return a process, the one that started it, and so on, as far as they are known."""
+    found = [pid]
+    while (stat := look_up(found[-1])) is not None and stat.parent not in found:
+        found.append(stat.parent)
+    return found
+
+
+def _started_with(pid: int) -> frozenset[bytes]:
+    """Return the variables by which a process knows its run; none where they may not be seen."""
+    entries = read_once(f"/proc/{pid}/environ").split(b"\0")
+    return frozenset(entry for entry in entries if entry.startswith(RUN_VARIABLES))
