@@ -29,6 +29,7 @@ from chimbuko.core.traceschema import unnamed_timer
 from chimbuko.runtime.protocol.messages import Delta
 from chimbuko.runtime.protocol.partition import part_of_name, part_of_program, part_of_rank, parts_of_ranks
 from chimbuko.runtime.protocol.telemetry import (
+    BEGUN,
     FLAGGED,
     OTHERS,
     PACE,
@@ -131,17 +132,18 @@ def cut_telemetry(
     """
     if parts == 1:
         return [telemetry]
-    flagged, flagged_steps, traffic, paces, timers = (
+    flagged, flagged_steps, begun, traffic, paces, timers = (
         np.frombuffer(rows, dtype)
         for rows, dtype in (
             (telemetry.flagged, FLAGGED),
             (telemetry.flagged_steps, FLAGGED_STEPS),
+            (telemetry.begun, BEGUN),
             (telemetry.traffic, TRAFFIC),
             (telemetry.paces, PACE),
             (telemetry.timers, TIMER),
         )
     )
-    by_function = part_of[flagged["function"]], part_of[flagged_steps["function"]]
+    by_function = tuple(part_of[rows["function"]] for rows in (flagged, flagged_steps, begun))
     by_rank = tuple(parts_of_ranks(rows["program"], rows["rank"], parts) for rows in (traffic, timers))
     by_program = paces["program"] % parts
     counters = _cut_counters(telemetry.counters, parts)
@@ -157,6 +159,7 @@ def cut_telemetry(
             paths=[paths for paths in telemetry.paths if part_of_program(paths.program, parts) == part],
             node=telemetry.node if of_part else "",
             timers=_of(timers, by_rank[1], part),
+            begun=_of(begun, by_function[2], part),
         )
         for part in range(parts)
     ]
@@ -181,6 +184,8 @@ def _cut_counters(counters: Sequence[StreamCounters], parts: int) -> list[list[S
     return found
 
 
+NO_PATHS: Rows = np.empty(0, PATH)
+
 PATHS_SHARE = 0.1
 """Share of the run so far after which call paths are reported again, or after ``HELD_PERIODS`` periods:
 nobody judges by them.
@@ -198,7 +203,7 @@ class StreamShare:
     steps: Sequence[StepCount] = ()
     """Steps since the last delta."""
     telemetry: StreamTelemetry = field(default_factory=StreamTelemetry.none)
-    paths: Rows = field(default_factory=lambda: np.empty(0, PATH))
+    paths: Rows = field(default_factory=lambda: NO_PATHS)
     """``PATH`` rows; functions are timers."""
 
 
@@ -400,6 +405,7 @@ class AgentStatistics:
             # Telemetry of ranks is in another part than their health.
             node=self._node if self.parts > 1 else "",
             timers=b"".join(rank_timers(share.program, share.rank, own).tobytes() for share, own in paths),
+            begun=_begun([own for _, own in paths]),
         )
 
     def _paths(self, shares: Sequence[StreamShare]) -> list[tuple[StreamShare, Rows]]:
@@ -450,6 +456,17 @@ class AgentStatistics:
         if count > len(self._gathered):
             self._gathered = self.schema.grown(self._gathered, count)
             self._ages = longer(self._ages, len(self._gathered))
+
+
+def _begun(paths: Sequence[Rows]) -> bytes:
+    """Return ``BEGUN`` rows of all call paths that have a function."""
+    known = np.concatenate([NO_PATHS, *(own[1:] for own in paths)])
+    known = known[known["begun"] != 0]
+    functions, at = np.unique(known["function"], return_inverse=True)
+    rows = np.zeros(len(functions), BEGUN)
+    rows["function"] = functions
+    np.add.at(rows["calls"], at, known["begun"])
+    return rows.tobytes()
 
 
 def _by_program(paths: Sequence[tuple[StreamShare, Rows]]) -> list[ProgramPaths]:

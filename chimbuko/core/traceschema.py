@@ -54,11 +54,7 @@ LEFT_OUT_FUNCTIONS: Final = "Functions Left Out"
 """Key of metadata of our recorder: calls, too short and too many, that it did not record, and what to do."""
 
 NOT_RECORDED: Final = "Not Recorded"
-"""Key of metadata of our recorder: what it had no room for."""
-
-"""Key of metadata of our recorder: a JSON object with the number of calls of a process that were ``seen`` and
-``recorded``, and of those that were not by reason.
-"""
+"""Key of metadata of our recorders: what they did not record, although they were to."""
 
 UNNAMED_FUNCTIONS: Final = "Functions without a name in "
 """Beginning of the key of our own metadata of a rank that says why functions of a binary have no names; the

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
 from chimbuko.causes.part import ANALYSIS
 from chimbuko.causes.recurrence import RecurrenceKind
@@ -24,11 +26,12 @@ def run_budget(provenance: Provenance) -> Budget:
         The store cannot be read.
     """
     times_us: dict[str, float] = {}
+    counted: Counter[str] = Counter()
     for (_, name), time in provenance.function_times().items():
         times_us[name] = times_us.get(name, 0.0) + time.exclusive_us
-    counted: dict[str, int] = dict.fromkeys(times_us, 0)
+        counted[name] += time.counted - time.calls
     for one in provenance.function_statistics():
-        counted[one.name] = counted.get(one.name, 0) + one.calls
+        counted[one.name] += one.calls
     least = least_calls(provenance.run().config.detector)
     health = provenance.health()
     begin_us, end_us = provenance.steps.time_range() or (0, 0)

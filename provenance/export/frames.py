@@ -232,18 +232,17 @@ class Run:
     def functions(self) -> pd.DataFrame:
         """Return statistics of each function over all calls and ranks of the run; most time lost first.
 
-        ``calls`` and the runtimes are those of calls that count for the detector: not the first ones, nor
-        open ones. ``begun`` is the number of all calls, and ``spent_us`` their exclusive time.
+        ``calls`` is the number of all calls, and ``spent_us`` their exclusive time. The other runtimes are
+        those of calls that count for the detector: not the first ones, nor open ones; 0 where none does.
         """
         known = {(one.program, one.name): one for one in self._provenance.function_statistics()}
         times = self._provenance.function_times()
         known |= {
-            key: FunctionStatistics(*key, 0, 0, 0, 0, 0, 0, 0, 0, 0) for key in times.keys() - known.keys()
+            key: FunctionStatistics(*key, times[key].calls, 0, 0, 0, 0, 0, 0, 0, 0)
+            for key in times.keys() - known.keys()
         }
         frame = frame_of(FunctionStatistics, list(known.values()))
-        frame["begun"], frame["spent_us"] = (
-            [getattr(times.get(key), name, 0) for key in known] for name in ("calls", "exclusive_us")
-        )
+        frame["spent_us"] = [times[key].exclusive_us if key in times else 0.0 for key in known]
         frame = frame.rename(columns={"name": "function"}).astype({"function": "category"})
         return frame.sort_values("severity_us", ascending=False, ignore_index=True)
 

@@ -127,6 +127,8 @@ class FunctionTime(msgspec.Struct, frozen=True):
 
     calls: int
     exclusive_us: float
+    counted: int
+    """Number of those calls that count for the detector."""
 
 
 class RankPath(msgspec.Struct, frozen=True):
@@ -226,9 +228,11 @@ class Provenance:
         """Return the time in all calls of each function over all ranks, by program and name."""
         times: dict[tuple[int, str], FunctionTime] = {}
         for path in self.path_statistics():
-            before = times.get((path.program, path.functions[-1]), FunctionTime(0, 0.0))
+            before = times.get((path.program, path.functions[-1]), FunctionTime(0, 0.0, 0))
             times[path.program, path.functions[-1]] = FunctionTime(
-                before.calls + path.all_calls, before.exclusive_us + path.total_us
+                before.calls + path.all_calls,
+                before.exclusive_us + path.total_us,
+                before.counted + path.calls,
             )
         return times
 

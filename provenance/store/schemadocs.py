@@ -216,6 +216,7 @@ _HERE = {
     },
     "function_statistics": _RUNTIMES
     | {
+        "calls": "Number of all calls, also of first and doubtful ones, whose runtimes do not count",
         "drift": "How many times as long its calls take now as at first",
         "flagged_steps": "Steps of a rank that had abnormal calls of it; 0 where it is not known",
         "flagged_squares": "Sum of the squares of the numbers of abnormal calls in such steps",

@@ -115,6 +115,8 @@ class SavedFunctions(msgspec.Struct, frozen=True, array_like=True):
     """Number of calls of each function when it was last reported, float64[functions]."""
     flagged_steps: bytes = b""
     """``FLAGGED_STEPS`` rows by the function's number."""
+    begun: bytes = b""
+    """Number of all calls of each function, int64[functions]."""
 
 
 class Functions:
@@ -130,6 +132,8 @@ class Functions:
         self._base = schema.empty(0)
         self._eras = Decay()
         self._flagged_steps = flaggedsteps.empty(0)
+        self._begun = np.zeros(0, np.int64)
+        """Number of all calls of each function, as far as their call paths are known."""
         self._is_changed = np.zeros(0, np.bool_)
         """Whether each function's row has changed since it was published."""
         self._has_moved = np.zeros(0, np.bool_)
@@ -155,6 +159,8 @@ class Functions:
         functions._reported_calls[:count] = np.frombuffer(saved.reported_calls)
         flagged = np.frombuffer(saved.flagged_steps, FLAGGED_STEPS)
         functions.flag_steps(np.arange(len(flagged)), flagged)
+        begun = np.frombuffer(saved.begun, np.int64)
+        functions._begun[: len(begun)] = begun
         functions._is_changed[:count] = True
         return functions
 
@@ -168,6 +174,7 @@ class Functions:
             self._eras.save(),
             self._reported_calls[:count].tobytes(),
             self._flagged_steps[:count].tobytes(),
+            self._begun[:count].tobytes(),
         )
 
     def number(self, program: int, name: str) -> int:
@@ -210,6 +217,15 @@ class Functions:
     def flag_steps(self, numbers: Int64Array, steps: Rows) -> None:
         """Count steps in which calls were flagged, ``FLAGGED_STEPS`` rows."""
         flaggedsteps.add(self._flagged_steps, numbers, steps)
+
+    def begin_calls(self, numbers: Int64Array, calls: Int64Array) -> None:
+        """Count calls that have begun, also those that do not count for the detector."""
+        np.add.at(self._begun, numbers, calls)
+
+    def of_counted(self, numbers: Int64Array) -> list[int]:
+        """Return those of the functions that have calls that count for the detector, and so runtimes."""
+        known: list[int] = numbers[self._table[numbers, self._calls_at] > 0].tolist()
+        return known
 
     def end_epoch(self) -> None:
         """Forget old calls; see ``Decay``."""
@@ -292,7 +308,8 @@ class Functions:
         stddev = np.sqrt(np.maximum(m2, 0.0) / np.maximum(n - 1, 1.0))
         steps = self._flagged_steps[numbers]
         columns = (
-            n.astype(np.int64),
+            # Call paths are reported less often than runtimes.
+            np.maximum(n.astype(np.int64), self._begun[numbers]),
             anomalies.astype(np.int64),
             *(severity_us, mean, stddev, minimum, maximum, inclusive[:, 1], inclusive[:, 6]),
             self._eras.drift(numbers) if self._forgotten is not None else np.ones(len(numbers)),
@@ -320,6 +337,6 @@ class Functions:
         more = flaggedsteps.empty(rows - held)
         self._flagged_steps = np.concatenate([self._flagged_steps, more])
         self._published_at_s = longer(self._published_at_s, rows, NEVER_S)
-        for name in ("_published_calls", "_reported_calls", "_is_changed", "_has_moved"):
+        for name in ("_published_calls", "_reported_calls", "_is_changed", "_has_moved", "_begun"):
             setattr(self, name, longer(getattr(self, name), rows))
         self._eras.reserve(rows)

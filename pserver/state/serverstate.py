@@ -35,6 +35,7 @@ from chimbuko.runtime.protocol.messages import (
 )
 from chimbuko.runtime.protocol.partition import part_of_function
 from chimbuko.runtime.protocol.telemetry import (
+    BEGUN,
     FLAGGED,
     OTHERS,
     PACE,
@@ -366,6 +367,13 @@ class ServerState:
         if delta.telemetry.flagged_steps:
             steps = np.frombuffer(delta.telemetry.flagged_steps, FLAGGED_STEPS)
             self._functions.flag_steps(agent.global_numbers[steps["function"]], steps)
+        if delta.telemetry.begun:
+            begun = np.frombuffer(delta.telemetry.begun, BEGUN)
+            numbers = agent.global_numbers[begun["function"]]
+            self._functions.begin_calls(numbers, begun["calls"])
+            known = self._functions.of_counted(numbers)
+            self._changes.functions.update(known)
+            self._unstored.functions.update(known)
         if delta.telemetry.node:
             paces = np.frombuffer(delta.telemetry.paces, PACE)
             ranks = zip(paces["program"].tolist(), paces["rank"].tolist(), strict=True)
@@ -378,6 +386,7 @@ def _highest_number(telemetry: TelemetryDelta) -> int:
     parts = (
         (telemetry.flagged, FLAGGED),
         (telemetry.flagged_steps, FLAGGED_STEPS),
+        (telemetry.begun, BEGUN),
         (telemetry.paces, PACE),
         (telemetry.timers, TIMER),
     )

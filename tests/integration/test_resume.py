@@ -43,7 +43,7 @@ def steps_of(run: RunDirectory) -> int:
 
 
 def calls_of(run: RunDirectory) -> dict[str, int]:
-    """Calls that were learned from, of each function."""
+    """Calls of each function."""
     with open_run(run) as provenance:
         return {function.name: function.calls for function in provenance.function_statistics()}
 

@@ -10,7 +10,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.core.calls.census import AT_THE_END, census_of
+import pytest
+
+from chimbuko.core.calls.census import AT_THE_END, UNEXPLAINED, census_of
 from tests.integration.conftest import Start
 
 PROGRAM = """
@@ -25,6 +27,35 @@ while not Path("enough").exists():
 for _ in range(1500):
     work()
 """
+
+
+CALLS = 200_000
+TIGHT = f"""
+def work():
+    pass
+
+for _ in range({CALLS}):
+    work()
+"""
+
+
+@pytest.mark.parametrize("transport", ["files", "sst"])
+def test_each_call_of_a_tight_loop_is_analysed_or_missed(
+    transport: str, start: Start, tmp_path: Path
+) -> None:
+    """The program makes calls faster than any transport has to take them on a busy machine."""
+    (tmp_path / "program.py").write_text(TIGHT)
+    traced = [sys.executable, "-m", "chimbuko", "trace", str(tmp_path / "program.py")]
+    run = start("--transport", transport, "--no-dashboard", "--", *traced)
+    assert run.end() == 0, run.output
+    census = census_of(run.health)
+    (rank,) = census.ranks
+    # With the program itself and its module.
+    assert rank.seen == CALLS + 2
+    assert rank.analysed + census.missing == rank.seen
+    assert UNEXPLAINED not in census.differences
+    said = "Call data: complete" if not census.missing else f"Lost: {census.missing:,} of {rank.seen:,} calls"
+    assert said in run.output
 
 
 def test_what_nobody_read_of_a_program_that_ended_well_is_counted(start: Start, tmp_path: Path) -> None:

@@ -105,6 +105,8 @@ def stop(longest_s: float = LONGEST_END_S) -> None:
     """
     global active, _ending, _functions
     if _functions is not None:
+        # A hook that is gone for the last 0.1 s has not been missed yet.
+        _functions.look()
         _functions.remove()
     # A signal that ends the process may come while this waits, and then waits for the same.
     _ending, active, _functions = active or _ending, None, None

@@ -19,6 +19,7 @@ from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE, STORED_PR
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.telemetry import (
+    BEGUN,
     FLAGGED,
     PACE,
     TIMER,
@@ -38,9 +39,9 @@ PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 
 
-VERSION = 9
+VERSION = 10
 """Version of all messages: it changes with any of them, and messages of another one are ignored."""
-_LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, FLAGGED, FLAGGED_STEPS, PACE, TIMER, TRAFFIC)
+_LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, BEGUN, FLAGGED, FLAGGED_STEPS, PACE, TIMER, TRAFFIC)
 """Dtypes of the rows that travel as they lie in memory; not those of call paths, whose module loads kernels.
 """
 _TABLES = (PROFILE, BUCKETED_PROFILE, STORED_PROFILE)
@@ -238,11 +239,14 @@ class RankStatistics(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FunctionStatistics(msgspec.Struct, frozen=True, array_like=True):
-    """Statistics of one function over all ranks."""
+    """Statistics of one function over all ranks; runtimes are those of calls that count for the detector."""
 
     program: int
     name: str
     calls: int
+    """Number of all calls, also of first and doubtful ones and of those that have not ended. Of calls whose
+    paths are too many to be kept it is that of those that count for the detector.
+    """
     anomalies: int
     severity_us: float
     exclusive_mean_us: float

@@ -64,6 +64,11 @@ TIMER = np.dtype(
 a call within another one of the same function is part of that one's, and does not count again.
 """
 
+BEGUN = np.dtype([("function", np.int32), ("calls", np.int64)])
+"""Calls of one function that have begun, on all ranks of a sender: also first and doubtful ones, which do not
+count for the detector.
+"""
+
 OTHERS = -1
 """Destination that stands for ranks without a row of their own, and function that stands for functions
 without one.
@@ -177,6 +182,8 @@ class TelemetryDelta(msgspec.Struct, frozen=True, array_like=True):
     """Node of the agent, where there are paces."""
     timers: bytes = b""
     """``TIMER`` rows of each rank since they were last reported, with the call paths."""
+    begun: bytes = b""
+    """``BEGUN`` rows of calls since they were last reported, with the call paths."""
 
 
 class ProgramCounter(msgspec.Struct, frozen=True, array_like=True):

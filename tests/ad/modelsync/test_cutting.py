@@ -14,6 +14,7 @@ from chimbuko.core.calls.record import CounterStatistics, StepCount
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.runtime.protocol.partition import RANKS_TOGETHER, part_of_function, part_of_rank
 from chimbuko.runtime.protocol.telemetry import (
+    BEGUN,
     FLAGGED,
     PACE,
     TIMER,
@@ -63,6 +64,7 @@ def everything(flagged: list[int], who: list[tuple[int, int]], said: list[tuple[
         paths=[ProgramPaths(program, b"") for program in range(3)],
         node="node",
         timers=rows_of(TIMER, len(who), program=programs, rank=numbers).tobytes(),
+        begun=rows_of(BEGUN, len(flagged), function=flagged).tobytes(),
     )
 
 
@@ -93,11 +95,13 @@ def test_each_part_gets_what_is_its_own(
         "traffic": TRAFFIC,
         "paces": PACE,
         "timers": TIMER,
+        "begun": BEGUN,
     }.items():
         rows = sum((entries(getattr(one, name), dtype) for one in cut), Counter[tuple[object, ...]]())
         assert rows == entries(getattr(whole, name), dtype)
     for part, one in enumerate(cut):
-        assert (part_of[np.frombuffer(one.flagged, FLAGGED)["function"]] == part).all()
+        for by_function in (np.frombuffer(one.flagged, FLAGGED), np.frombuffer(one.begun, BEGUN)):
+            assert (part_of[by_function["function"]] == part).all()
         for row in (*np.frombuffer(one.traffic, TRAFFIC), *np.frombuffer(one.timers, TIMER)):
             assert part_of_rank(int(row["program"]), int(row["rank"]), parts) == part
         # Ranks are compared with all others of their program.

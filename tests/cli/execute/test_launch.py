@@ -197,8 +197,7 @@ def test_script_runs_it_all_and_gives_the_code_of_the_program(
     with open_run(run) as provenance:
         assert [stream.rank for stream in provenance.health()] == [0, 1]
         statistics = provenance.function_statistics()
-    # The first call of each rank pays for loading and is not learned from.
-    assert [f.calls for f in statistics if f.name.startswith("work [")] == [2 * 199]
+    assert [f.calls for f in statistics if f.name.startswith("work [")] == [2 * 200]
     assert run.read_info().state == "finished"
     assert "2 ranks" in output and no_loss(output)
     port = run_port(output)

@@ -22,7 +22,7 @@ from chimbuko.core.traceschema import (
     EventType,
 )
 from chimbuko.instrument.recorder.library import INCLUDE
-from tests.instrument.hostile.programs import SLOW_US, c_text, python_text, tree, truth
+from tests.instrument.hostile.programs import HIDING, SLOW_US, c_text, python_text, tree, truth
 from tests.instrument.recorder.streams import Stream, record
 from tests.thorough import first
 
@@ -37,6 +37,11 @@ def in_python(folder: Path, seeds: range) -> list[str | Path]:
     return [folder / "program.py"]
 
 
+def in_python_at_its_limit(folder: Path, seeds: range) -> list[str | Path]:
+    (folder / "program.py").write_text(python_text(seeds, ("plain", *HIDING)))
+    return [folder / "program.py"]
+
+
 def in_c(folder: Path, seeds: range) -> list[str | Path]:
     source, program = folder / "program.c", folder / "program"
     source.write_text(c_text(seeds))
@@ -47,7 +52,7 @@ def in_c(folder: Path, seeds: range) -> list[str | Path]:
 
 
 @pytest.mark.parametrize("batch", first(1, range(BATCHES)))
-@pytest.mark.parametrize("made", [in_python, in_c])
+@pytest.mark.parametrize("made", [in_python, in_python_at_its_limit, in_c])
 def test_no_call_is_missing_without_a_word(
     made: Callable[[Path, range], list[str | Path]],
     batch: int,
@@ -64,8 +69,10 @@ def test_no_call_is_missing_without_a_word(
             longest_us[name] = max(longest_us[name], time_us)
     assert len(expected) > 2 * TOGETHER
     wrong = {name: (number, calls[name]) for name, number in expected.items() if number != calls[name]}
-    assert not [name for name, (number, found) in wrong.items() if found > number], wrong
     assert not wrong or any(map(is_said, streams)), wrong
+    if made is in_python_at_its_limit and any(stream.metadata(NOT_RECORDED) for stream in streams):
+        return
+    assert not [name for name, (number, found) in wrong.items() if found > number], wrong
     slow = {tree(seed, ("plain",))[-1].name for seed in seeds} & expected.keys() - wrong.keys()
     assert {name for name in slow if longest_us[name] < SLOW_US} == set()
 

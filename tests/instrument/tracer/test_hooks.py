@@ -85,6 +85,22 @@ def test_calls_after_another_profiler_are_recorded_and_none_seems_longer(tmp_pat
     assert metadata(stream, traceschema.NOT_RECORDED)
 
 
+def test_a_hook_that_is_gone_for_the_last_moments_is_missed(tmp_path: Path) -> None:
+    """Nobody has looked at it before the end."""
+    stream = traced(
+        tmp_path,
+        """
+        import sys
+        def step(): pass
+        step()
+        sys.setprofile(None)
+        step()
+        """,
+    )
+    assert stream.counts()["step"] == 1
+    assert metadata(stream, traceschema.NOT_RECORDED).startswith("calls of ")
+
+
 def test_a_profiler_that_stays_keeps_its_place(tmp_path: Path) -> None:
     done = run_traced(
         write_program(
