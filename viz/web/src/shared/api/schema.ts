@@ -236,6 +236,7 @@ export interface components {
             unwritten: {
                 [key: string]: number;
             };
+            uncounted: number;
         };
         /**
          * Dropped
@@ -592,7 +593,7 @@ export interface components {
         };
         /**
          * FunctionStatistics
-         * @description Statistics of one function over all ranks.
+         * @description Statistics of one function over all ranks; runtimes are those of calls that count for the detector.
          */
         FunctionStatistics: {
             program: number;
