@@ -34,7 +34,7 @@ _SUMS: Final = frozenset(("seen", "recorded", UNCOUNTED))
 _SUFFIX: Final = ".calls"
 
 
-class SourceCensus(msgspec.Struct, frozen=True):
+class SourceCensus(msgspec.Struct, frozen=True, omit_defaults=True):
     """Number of calls that a source saw begin, on all threads of a rank."""
 
     source: str

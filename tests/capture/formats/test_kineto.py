@@ -158,7 +158,7 @@ def test_launches_and_kernels(tmp_path: Path) -> None:
     _, names = steps_of(stream.path)
     assert names.counters == {0: CORRELATION_ID}
     assert names.metadata == {
-        (0, 0, CALLS_SEEN): '{"source":"the trace","seen":2,"unwritten":{}}',
+        (0, 0, CALLS_SEEN): '{"source":"the trace","seen":2}',
         (0, 1, "CUDA Device"): "0",
         (0, 1, "CUDA Stream"): "7",
     }

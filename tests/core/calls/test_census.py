@@ -40,7 +40,7 @@ def test_calls_that_are_left_out_on_purpose_are_not_missing() -> None:
     census = census_of([stream(seen=1_000, unwritten={LEFT_OUT: 900})])
     assert (census.verdict, census.left_out, census.missing) == (Verdict.COMPLETE, 900, 0)
     assert census.sentence == (
-        "complete; 900 of 1,000 calls (90 %) were left out on purpose, as their functions are short"
+        "complete; 900 of 1,000 calls (90 %) were left out on purpose, as recording them would cost too much"
     )
     census = census_of([stream(seen=1_000, unwritten={LEFT_OUT: 890, NO_ROOM: 10})])
     assert (census.verdict, census.differences) == (Verdict.INCOMPLETE, {NO_ROOM: 10})
