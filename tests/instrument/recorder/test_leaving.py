@@ -54,6 +54,13 @@ def test_threads_that_end_inside_of_calls_end_them(program: Path, tmp_path: Path
     assert max(durations_us(stream, left[0])) < 30_000_000
 
 
+def test_a_thread_that_is_cancelled_as_it_begins_keeps_no_other_from_beginning(
+    program: Path, tmp_path: Path
+) -> None:
+    (stream,) = record(tmp_path, [program, "cancel early", str(ROUNDS)])
+    assert stream.calls()["cancelled_early"] == stream.calls()["main"] == 1
+
+
 def test_a_child_of_vfork_does_not_end_its_parent(program: Path, tmp_path: Path) -> None:
     stream = recorded(program, tmp_path, "vfork")
     assert stream.calls()["in_child"] == ROUNDS

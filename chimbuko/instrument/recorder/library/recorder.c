@@ -209,12 +209,15 @@ static struct ring *make_ring(void)
 
 bool begin_thread(void)
 {
-    int before = errno;
+    int before = errno, cancellable;
     sigset_t all, old;
+    /* A thread that is cancelled where it opens its ring would keep the lock, and all that begin later would wait. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
     /* Constructors of other libraries, such as Open MPI's for C++, may run before ours. */
     pthread_once(&is_prepared, prepare);
     if (folder[0] == '\0') {
         self.is_off = true;
+        pthread_setcancelstate(cancellable, NULL);
         return false;
     }
     sigfillset(&all);
@@ -246,6 +249,7 @@ bool begin_thread(void)
         watch_crashes_of_thread();
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_setcancelstate(cancellable, NULL);
     errno = before;
     return ring != NULL;
 }

@@ -76,6 +76,17 @@ KEPT void threads(int rounds, bool is_cancelled)
     }
 }
 
+/* Each thread is cancelled as it begins, where what records it may be opening files. */
+KEPT void cancelled_early(int rounds)
+{
+    for (int round = 0; round < 20 * rounds; round++) {
+        pthread_t thread;
+        pthread_create(&thread, nullptr, cancelled, nullptr);
+        pthread_cancel(thread);
+        pthread_join(thread, nullptr);
+    }
+}
+
 KEPT void in_child(int code)
 {
     sink = sink + 1;
@@ -103,6 +114,8 @@ int main(int, char **words)
         exceptions(rounds);
     else if (what == "vfork")
         forks(rounds);
+    else if (what == "cancel early")
+        cancelled_early(rounds);
     else
         threads(rounds, what == "cancel");
     if (words[3] != nullptr)
