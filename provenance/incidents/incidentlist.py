@@ -20,6 +20,11 @@ from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
 
 IncidentSort = Literal["cost_us", "begin_us"]
+# Made once, while this module is loaded: of two threads that decode a type for the first time one finds what
+# msgspec knows of it half made.
+_incidents = msgspec.json.Decoder(Incident)
+_recurrences = msgspec.json.Decoder(Recurrence)
+
 READ_AT_ONCE = 500
 """Number of incidents read together with all that they held up: 10 MB where each held up a hundred calls."""
 _ID = re.compile(r"I(\d{1,9})", re.ASCII)
@@ -153,7 +158,7 @@ class Incidents:
             RecurrenceSummary(
                 recurrence_id(row.number),
                 row.sentence,
-                msgspec.json.decode(unpacked(row.details), type=Recurrence),
+                _recurrences.decode(unpacked(row.details)),
             )
             for row in self._reader.rows(statement.order_by(columns.cost_us.desc(), columns.number))
         ]
@@ -249,7 +254,7 @@ nobody knows that it was held up."""
 
 
 def _unpacked(details: bytes) -> Incident:
-    return msgspec.json.decode(unpacked(details), type=Incident)
+    return _incidents.decode(unpacked(details))
 
 
 _SHOWN = tuple(

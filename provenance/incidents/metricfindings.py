@@ -13,6 +13,9 @@ from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import METRIC_FINDINGS
 
+# Made once, while this module is loaded, as for threads that decode it for the first time at the same time.
+_findings = msgspec.json.Decoder(Finding)
+
 _ID = re.compile(r"M([1-9]\d{0,8})", re.ASCII)
 
 
@@ -46,7 +49,7 @@ def metric_findings(reader: RunReader) -> list[MetricFinding]:
             row.number,
             f"M{row.number}",
             row.sentence,
-            msgspec.json.decode(unpacked(row.details), type=Finding),
+            _findings.decode(unpacked(row.details)),
         )
         for row in reader.rows(statement.order_by(columns.number))
     ]
