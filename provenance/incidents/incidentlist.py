@@ -20,8 +20,8 @@ from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
 
 IncidentSort = Literal["cost_us", "begin_us"]
-# Made once, while this module is loaded: of two threads that decode a type for the first time one finds what
-# msgspec knows of it half made.
+# Made once, while this module is loaded by one thread: a dashboard has died within msgspec, once, while its
+# threads decoded incidents for the first time.
 _incidents = msgspec.json.Decoder(Incident)
 _recurrences = msgspec.json.Decoder(Recurrence)
 

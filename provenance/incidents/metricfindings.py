@@ -13,7 +13,7 @@ from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import METRIC_FINDINGS
 
-# Made once, while this module is loaded, as for threads that decode it for the first time at the same time.
+# Made once, while this module is loaded by one thread, as those of incidents are.
 _findings = msgspec.json.Decoder(Finding)
 
 _ID = re.compile(r"M([1-9]\d{0,8})", re.ASCII)
