@@ -1,4 +1,4 @@
-"""Leads one run from its first service to its summary."""
+"""Leads one run, beside its program, from the first service to the summary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import redis
 
 from chimbuko.capture.follow.starter import GuardStarter
 from chimbuko.capture.trace.discovery import Transport
-from chimbuko.core.errors import ServiceError
+from chimbuko.core.errors import ServiceError, StoreError
+from chimbuko.core.kernels.library import is_prepared
 from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.application import Begun, Interrupts, news_of_application
 from chimbuko.launcher.closing import Show, close_run
@@ -116,6 +117,8 @@ class Controller:
     def _lead(self, is_relabelling: bool, keep: bool, show: Show) -> int:
         """Exit code where there is no application."""
         await_kernels(lambda: self._interrupts.count > 0)
+        if not is_prepared():
+            raise ServiceError("it was interrupted while kernels were compiled")
         with Wakeup() as wakeup, self._started(wakeup) as (services, agents):
             self._announce(services)
             self._note_if_too_late()
@@ -151,7 +154,7 @@ class Controller:
                     agents = parts.enter_context(Agents(self._run, run_id, self._agents, url, self._problems))
                     services.wait_ready()
                     agents.wait_ready()
-                except (ServiceError, OSError, MemoryError, redis.RedisError) as error:
+                except (ServiceError, StoreError, OSError, MemoryError, redis.RedisError) as error:
                     starts = starts.started(time.monotonic())
                     if not self._is_started_again(starts):
                         raise

@@ -140,7 +140,7 @@ def test_ctrl_c_ends_the_compilation(cold: Path, start: Start) -> None:
         run.interrupt()
         # The program's: it has begun, and ends by the same signal.
         assert run.end() == 128 + signal.SIGINT
-    assert (run.info.state, run.info.exit_code) == ("interrupted", 128 + signal.SIGINT)
+    assert (run.info.state, run.info.exit_code) == ("failed", 128 + signal.SIGINT)
 
 
 @pytest.mark.thorough

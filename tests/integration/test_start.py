@@ -14,6 +14,7 @@ import pytest
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.launcher.application import TITLE
+from chimbuko.launcher.controller import MOST_STARTS
 from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, Start
 from tests.thorough import first
 
@@ -47,13 +48,9 @@ def kill_early(run: Run, module: str, after_s: float) -> None:
             return
 
 
-def left_in_memory(run: Run, before: set[Path]) -> set[Path]:
-    """Folders of streams that are there, and were not before."""
-    return {path for path in MEMORY.glob("chimbuko-*") if run_id(run) in path.name} - before
-
-
-def run_id(run: Run) -> str:
-    return run.info.id
+def left_in_memory(run: Run) -> set[Path]:
+    """Folders of the run's streams that are still there."""
+    return {path for path in MEMORY.glob("chimbuko-*") if run.info.id in path.name}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +70,7 @@ def test_the_program_runs_and_is_analysed_where_a_part_is_killed_at_its_start(
     (stream,) = run.health
     assert (stream.state, stream.gap_steps) == ("ended", 0), run.output
     assert stream.calls >= 200, run.output
-    assert left_in_memory(run, set()) == set()
+    assert left_in_memory(run) == set()
 
 
 @pytest.mark.parametrize("after_s", first(1, DELAYS_S))
@@ -94,10 +91,11 @@ def test_the_program_runs_without_analysis_where_that_cannot_begin(start: Start,
     run = start("--no-dashboard", "--store", "postgresql://127.0.0.1:9/none", "--", *program(tmp_path))
     assert run.end() == CODE, run.output
     assert (tmp_path / "ended").exists(), run.output
+    assert run.output.count("the analysis could not begin, and is started again: ") == MOST_STARTS - 1
     assert "the program runs without analysis: " in run.output
     assert "Traceback" not in run.output
     assert (run.info.state, run.info.exit_code) == ("failed", CODE)
-    assert left_in_memory(run, set()) == set()
+    assert left_in_memory(run) == set()
 
 
 def test_the_program_runs_where_the_folder_of_the_run_is_moved_as_it_starts(
