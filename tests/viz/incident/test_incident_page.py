@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents
 from chimbuko.provenance.incidents.origins import origins
 from chimbuko.provenance.query.filters import CallFilter
@@ -67,6 +68,17 @@ def test_the_overview_begins_with_what_cost_most(watched: Watched, provenance: P
     shown = show_table(page, "incidents")
     assert [float(row[2]) for row in shown if row[0] == first.id] == [round(first.cost_us / 1e6, 3)]
     assert [row[1] for row in shown if row[0].startswith("R")] == [one.sentence for one in recurring]
+
+
+def test_the_budget_is_a_bar_of_parts(watched: Watched, provenance: Provenance) -> None:
+    budget = run_budget(provenance)
+    page = opened(watched, "", ".budget-part")
+    parts = page.locator(".budget-part").evaluate_all("all => all.map(e => [e.title, e.offsetWidth])")
+    wide = page.locator(".budget-bar").evaluate("bar => bar.clientWidth")
+    assert sum(width for _, width in parts) == pytest.approx(wide, abs=len(parts))
+    assert parts[0][0].startswith("computing: ")
+    assert parts[0][1] / wide == pytest.approx(budget.shares.computing_us / budget.total_us, abs=0.02)
+    assert page.locator("[data-budget] p").inner_text() == budget.sentence
 
 
 def test_ranks_and_functions_stand_by_what_began_there_and_waits_apart(

@@ -158,14 +158,18 @@ def test_tab_goes_through_all_of_it_and_out_again(
 
 
 @pytest.mark.parametrize("name", first(2, PAGES))
-def test_twice_as_large_nothing_is_cut_off(
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param((640, 470), id="200 % of a window of 1280 by 940"), pytest.param((360, 740), id="phone")],
+)
+def test_in_a_small_window_panels_stand_below_each_other_and_nothing_is_cut_off(
     browser: Browser,
     stored_dashboard: DashboardProcess,
     addresses: dict[str, tuple[str, str]],
     name: str,
+    size: tuple[int, int],
 ) -> None:
-    # What 200 % makes of a window of 1280 × 940.
-    watched = Watched(browser, stored_dashboard, viewport={"width": 640, "height": 470})
+    watched = Watched(browser, stored_dashboard, viewport={"width": size[0], "height": size[1]})
     page = open_page(watched, addresses[name])
     beyond = page.evaluate(
         "() => [...document.querySelectorAll('header *, nav *, h1, main > *, main > * > .panel')]"
@@ -173,7 +177,9 @@ def test_twice_as_large_nothing_is_cut_off(
         ".map(e => e.outerHTML.slice(0, 120))"
     )
     assert beyond == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= 640
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    places = page.evaluate("[...document.querySelectorAll('main .panel')].map(p => p.offsetLeft)")
+    assert len(set(places)) <= 1
     watched.close()
 
 

@@ -1,10 +1,11 @@
 import { useEffect } from 'preact/hooks';
 import { incidentsAnswer, metricsAnswer, overviewAnswer } from '../shared/names/answer';
-import { grid } from './heatmap/grid';
-import { budget, incidents, list, ranking } from './overview';
+import { end, grid } from './heatmap/grid';
+import { incidents, list, ranking } from './overview';
 import { programs, run } from '../shared/session/session';
 import { Empty } from '../shared/parts/panel';
 import { Sentence } from '../shared/parts/sentence';
+import { BudgetBar } from './budgetbar';
 import { CallsList } from './callslist';
 import { Functions } from './functions';
 import { FindingsList } from './findingslist';
@@ -19,12 +20,16 @@ const USEFUL = 'first-useful-paint';
 /** Number of rows up to which the heat map takes no more room than they need. */
 const FEW_ROWS = 8;
 
+/** Number of steps below which a chart over steps says next to nothing. */
+const FEW_STEPS = 3;
+
 /** Overview of the whole run: where and when time was lost. */
 export function Overview() {
   const known = run.value.value;
   const sentence = known === null ? (run.error.value ?? ' ') : answerOf(known);
   const isFew = grid.value !== null && grid.value.rows <= FEW_ROWS;
   const isQuiet = isFew && known !== null && known.status.state === 'ended' && known.answer.anomalies === 0;
+  const isBrief = known !== null && known.status.state === 'ended' && end.value < FEW_STEPS;
   const isUseful = grid.value !== null && ranking.value.value !== null;
   useEffect(() => {
     if (!isUseful || performance.getEntriesByName(USEFUL).length > 0) return;
@@ -33,9 +38,7 @@ export function Overview() {
   }, [isUseful]);
   return (
     <main class="overview">
-      <p class="budget" data-budget>
-        {(budget.value.value?.budget.threads ?? 0) > 0 ? budget.value.value?.budget.sentence : ' '}
-      </p>
+      <BudgetBar />
       <h1 class="answer" data-answer>
         <Sentence text={sentence} />
       </h1>
@@ -46,6 +49,7 @@ export function Overview() {
           class="overview-panels"
           style={{ '--map-rows': grid.value?.rows ?? 0 }}
           data-few={isFew ? 'yes' : undefined}
+          data-brief={isBrief ? 'yes' : undefined}
           data-quiet={isQuiet ? 'yes' : undefined}
         >
           <HeatMap />

@@ -13,6 +13,7 @@ export type {
   BesideAnswer,
   BothRuntimes,
   Bucket,
+  Budget,
   BudgetAnswer,
   CallAnswer as CallDetail,
   CallRecord,
