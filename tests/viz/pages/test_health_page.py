@@ -217,6 +217,7 @@ def test_where_the_analysis_runs_best(page: Page) -> None:
         lambda route: route.fulfill(json={**route.fetch().json(), "nodes": [ADVISED]}),
     )
     page.reload()
+    panel.locator("summary").click()
     panel.locator(".placement-point").first.wait_for()
     settled(page)
     right, down = (

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { healthAnswer, pipeline } from './model/health';
 import { vitals } from './health';
 import { Empty, Reading } from '../shared/parts/panel';
@@ -19,20 +20,34 @@ export function Health() {
         {known === null ? ' ' : healthAnswer(known)}
       </h1>
       {known === null ? vitals.error.value === null ? <Reading what="the state of the analysis" /> : <Empty>{vitals.error.value}</Empty> : <Pipeline />}
-      <div class="health-panels">
-        <LossMap />
-        <OverTime />
+      <Question text="Is anything missing?">
         <CallData />
-        <Streams />
-        <Agents />
-        <WhereItRuns />
-        <SlowRanks />
+        <LossMap />
         <NotKept />
+        <Streams />
+      </Question>
+      <Question text="Does the analysis slow the program down?">
+        <Agents />
+        <SlowRanks />
+        <OverTime />
+        <WhereItRuns />
+      </Question>
+      <Question text="What was run, and how was it judged?">
         <RunDescription />
         <Detector />
         <Metadata />
-      </div>
+      </Question>
     </main>
+  );
+}
+
+/** Panels that answer one question. */
+function Question({ text, children }: { text: string; children: ComponentChildren }) {
+  return (
+    <section class="question" aria-label={text}>
+      <h2>{text}</h2>
+      <div class="health-panels">{children}</div>
+    </section>
   );
 }
 

@@ -42,8 +42,8 @@ function settings({ node, agents, cores, period_us, transport }: AdvisedNode): s
 
 function Node({ node, streams, step_us, analysis_us, placements, intervals }: AdvisedNode) {
   return (
-    <section>
-      <h3>{`${node}: analysing a step of ${duration(step_us)} of ${plural(streams, 'stream')} takes ${duration(analysis_us)} of CPU time`}</h3>
+    <details>
+      <summary>{`${node}: analysing a step of ${duration(step_us)} of ${plural(streams, 'stream')} takes ${duration(analysis_us)} of CPU time`}</summary>
       <Table
         columns={PLACES}
         rows={placements.map((one) => [
@@ -60,6 +60,6 @@ function Node({ node, streams, step_us, analysis_us, placements, intervals }: Ad
         columns={INTERVALS}
         rows={intervals.map((one, at) => [String(at + 1), exact(Math.round(one.rows_per_s)), duration(one.measured_us), duration(one.predicted_us)])}
       />
-    </section>
+    </details>
   );
 }
