@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import tomllib
@@ -56,6 +57,8 @@ def unknown_word(line: str) -> str | None:
         return own[0]
     if own[0] in ("trace", "cc"):
         own = own[:2]
+    # From a script on, words are the program's.
+    own = [*itertools.takewhile(lambda word: not word.endswith(".py"), own)]
     known = options(*own[:2])
     return next((word for word in own[1:] if word.startswith("-") and word not in known), None)
 

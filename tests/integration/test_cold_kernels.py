@@ -61,7 +61,8 @@ def test_the_program_waits_until_one_process_has_compiled_them(
     said = [line for line in run.lines if "kernels" in line]
     assert said[0].startswith(f"chimbuko: {COMPILING}") and "kernels are compiled (" in said[1]
     assert library.find() == cold / library.file_name()
-    again = start(*traced)
+    # A script of Python is recorded without further words.
+    again = start("--no-dashboard", script)
     assert again.end() == 0 and "kernels" not in again.output
     for one in (run, again):
         assert no_loss(one.output)

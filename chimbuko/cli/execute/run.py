@@ -90,12 +90,13 @@ def command(
 ) -> None:
     """Run COMMAND with the analysis beside it, or analyse a recorded trace.
 
-    COMMAND runs in your environment with TAU's settings added; its exit code is passed on.
+    COMMAND runs in your environment with TAU's settings added; its exit code is passed on. A Python script
+    is run by ``chimbuko trace``.
 
     \b
     Examples:
+      chimbuko run simulation.py --steps 100
       chimbuko run -- mpirun -n 4 tau_exec -T mpi,pthread -adios2_trace ./app
-      chimbuko run -- chimbuko trace simulation.py --steps 100
       chimbuko run --advise -o first -- mpirun -n 4 chimbuko trace solver.py
       chimbuko run --advised first -- mpirun -n 4 chimbuko trace solver.py
       chimbuko run --trace 'traces/tau-metrics-*.bp' --json
@@ -108,7 +109,7 @@ def command(
         # The command, and what it starts on other nodes, has it from its environment, like TAU's settings.
         os.environ[OVERHEAD_VARIABLE] = parse_overhead(overhead)
     options = RunOptions(
-        command=command_line,
+        command=_recorded(command_line),
         trace=trace,
         replay=replay,
         pace=pace,
@@ -123,3 +124,11 @@ def command(
         transport=transport,
     )
     sys.exit(lead(options, partial(show, as_json=as_json, advise=advise)))
+
+
+def _recorded(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command that records a script of Python, if that is what was given; others stay as they are."""
+    script = Path(words[0]) if words else None
+    if script is None or script.suffix != ".py" or not script.is_file() or os.access(script, os.X_OK):
+        return words
+    return (sys.executable, "-m", "chimbuko", "trace", *words)
