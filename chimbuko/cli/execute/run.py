@@ -127,7 +127,7 @@ def command(
 
 
 def _recorded(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command that records a script of Python, if that is what was given; others stay as they are."""
+    """Return a command that records a script of Python, if one was given; others stay as they are."""
     script = Path(words[0]) if words else None
     if script is None or script.suffix != ".py" or not script.is_file() or os.access(script, os.X_OK):
         return words
