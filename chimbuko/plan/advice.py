@@ -13,18 +13,28 @@ from chimbuko.plan.workflow import Group, Placement, Workflow
 MOST_GROUPS = 4
 """That take turns with the same tasks."""
 MOST_PLACEMENTS = 100_000
-_SAME = 1e-9
+AS_GOOD = 0.02
+"""Share by which a placement may be slower than the fastest and is as good: predictions are no better."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """All placements, the best first."""
+    """All placements, the recommended one first.
+
+    First come those that are as good as the fastest, in the order of what they take; then the others, the
+    faster first.
+    """
 
     ranked: tuple[Prediction, ...]
     interval_s: tuple[float, float] | None
     """Interval of the best placement's total in seconds, 95 %; None where no model was fitted to
     measurements.
     """
+
+    @property
+    def least_s(self) -> float:
+        """Total of the fastest placement, in seconds."""
+        return min(one.total_s for one in self.ranked)
 
     @property
     def best(self) -> Prediction:
@@ -40,8 +50,8 @@ def advise(workflow: Workflow, sizes: Sequence[int] = ()) -> Advice:
     sizes
         That groups may have; by default powers of two, and all that groups may take.
 
-    Of those that take equally long, the one with the fewest resources for tasks is first, then that which
-    keeps tasks apart, then that with the fewest groups.
+    Of those that are as good as the fastest, the one with the fewest resources for tasks is first, then that
+    which keeps tasks apart, then that with the fewest groups.
 
     Raises
     ------
@@ -50,7 +60,9 @@ def advise(workflow: Workflow, sizes: Sequence[int] = ()) -> Advice:
     """
     predictions = [predict(workflow, placement) for placement in placements(workflow, sizes)]
     least_s = min(prediction.total_s for prediction in predictions)
-    ranked = sorted(predictions, key=lambda one: (_rounded(one.total_s, least_s), *_effort(one.placement)))
+    ranked = sorted(
+        predictions, key=lambda one: (_rounded(one.total_s, least_s), *_effort(one.placement), one.total_s)
+    )
     return Advice(tuple(ranked), interval(workflow, ranked[0].placement))
 
 
@@ -100,8 +112,8 @@ def _divisions(names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
 
 
 def _rounded(total_s: float, least_s: float) -> float:
-    """So that what differs by rounding alone is the same."""
-    return least_s if total_s <= least_s * (1 + _SAME) else total_s
+    """Return the least time for one that is as good."""
+    return least_s if total_s <= least_s * (1 + AS_GOOD) else total_s
 
 
 def _effort(placement: Placement) -> tuple[int, int, int]:

@@ -169,9 +169,12 @@ def _transfer_s(
 def _efficiency(
     models: Sequence[tuple[PerformanceModel, float]], parameter: str, point: Mapping[str, float]
 ) -> float:
-    """Against the fewest resources for which the models stand: T(p0)·p0 / (T(p)·p)."""
+    """Return the efficiency against the fewest resources for which the models stand: T(p0)·p0 / (T(p)·p).
+
+    Where more resources need less time together, as caches then hold more, it is 1.
+    """
     lows = [model.ranges[parameter][0] for model, _ in models if parameter in model.ranges]
     fewest = min(max(lows, default=1.0), point[parameter])
     few_s = sum(share * model.at({**point, parameter: fewest}).time_s for model, share in models)
     now_s = sum(share * model.at(point).time_s for model, share in models)
-    return few_s * fewest / (now_s * point[parameter]) if now_s else 1.0
+    return min(1.0, few_s * fewest / (now_s * point[parameter])) if now_s else 1.0

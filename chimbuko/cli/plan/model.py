@@ -66,6 +66,8 @@ def print_predictions(
         cells = [*_prediction_cells(one), interval_text(spread), one.bound_by]
         if measured is not None:
             cells += [f"{measured:.5g}", format_change(one.total_s / measured - 1)]
+        elif has_measured:
+            cells += ["", ""]
         rows.append(cells)
     output.table(columns, rows)
     if found is not None:
@@ -105,7 +107,7 @@ def print_advice(advice: Advice, limit: int, parameter: str) -> None:
     shown = [*advice.ranked[:limit]]
     shown += [] if beside in shown else [beside]
     columns = [Column("PLACEMENT"), Column("APPROACH"), Column("S/STEP", True), Column("SECONDS", True)]
-    rows = [[*_prediction_cells(one), f"{one.total_s / best.total_s:.3f}", one.bound_by] for one in shown]
+    rows = [[*_prediction_cells(one), f"{one.total_s / advice.least_s:.3f}", one.bound_by] for one in shown]
     output.table([*columns, Column("TO THE BEST", True), Column("WAITS FOR")], rows)
     _print_clamps(output, shown)
 
@@ -305,7 +307,9 @@ def predict_runs(
 def advise_placement(
     description: Path, points: Path | None, limit: int, as_json: bool, plot: Path | None
 ) -> None:
-    """Predict all placements of a workflow's tasks, and recommend the one that takes least.
+    """Predict all placements of a workflow's tasks, and recommend one.
+
+    It is the one with the fewest resources for tasks of those that take at most 2 % longer than the fastest.
 
     \b
     Examples:

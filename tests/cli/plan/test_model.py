@@ -67,9 +67,11 @@ def test_predictions_are_compared_with_runs(files: Path) -> None:
     assert [one.get("measured_s") for one in found["predictions"]] == [None, 95.0, 60.0]
     assert found["predictions"][1]["total_s"] == pytest.approx(100 * (0.505 + (2 + 4 / 64) / 5))
     assert found["agreement"]["points"] == 2
-    printed = model(*words, "--measured", "runs.csv").stdout
+    printed = model(*words, "--placement", "image=4", "--measured", "runs.csv").stdout
     assert "2 runs: R² " in printed
-    assert "MEASURED" in printed
+    titles, not_measured, *others = printed.splitlines()
+    assert "MEASURED" in titles
+    assert not_measured.split()[0] == "image=4" and len(not_measured.split()) < len(others[0].split())
 
 
 def test_without_a_placement_all_is_inside(files: Path) -> None:
