@@ -135,7 +135,7 @@ class Chromium:
 
 
 def lent_page(browser: Browser, **options: Any) -> Page:
-    """Return an empty page: one that a test of the same file has given back, or a new one, in a context of its own.
+    """Return an empty page in a context of its own: one that was given back, or a new one.
 
     The first page that a process of the browser shows takes 0.47 s of CPU time, each further one 0.25 s.
     """
