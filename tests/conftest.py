@@ -12,11 +12,13 @@ import sys
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 from chimbuko.launcher.kernels import await_kernels
@@ -25,6 +27,7 @@ from tests.browsing import CHROMIUM, Chromium
 from tests.once import Once
 from tests.places import DATA, ROOT
 from tests.plainpython import examples
+from tests.warm import warm_starts
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
@@ -64,6 +67,17 @@ def process_as_it_was() -> Iterator[None]:
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def commands_are_forked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Commands of ours have imported what they need, but for tests marked ``cold``.
+
+    Where it is measured which lines run, all of them start as users start them.
+    """
+    is_cold = request.node.get_closest_marker("cold") is not None or Coverage.current() is not None
+    with nullcontext() if is_cold else warm_starts():
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

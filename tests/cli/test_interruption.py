@@ -14,6 +14,8 @@ import pytest
 from tests.patience import PATIENCE_S
 from tests.places import ROOT
 
+pytestmark = pytest.mark.cold
+
 INTERRUPTED_AT = """
 import atexit, os, signal, sys
 

@@ -19,6 +19,8 @@ import pytest
 import chimbuko
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.cold
+
 OWNER = 54321
 """Nobody has this number."""
 COMPILING = "compiling kernels"

@@ -25,6 +25,8 @@ from tests.calldata import no_loss
 from tests.integration.conftest import Start
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.cold
+
 COMPILING = "compiling kernels, once on each kind of machine"
 CALLS = 500
 """Of a function; the script itself and the program are two more."""

@@ -31,6 +31,8 @@ from tests.integration.conftest import (
 from tests.integration.held import CHIMBUKO, CODE
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.cold
+
 WRITER = "chimbuko.instrument.tracer.writerserver"
 GUARD = "chimbuko.capture.follow.guard"
 TICKING = """

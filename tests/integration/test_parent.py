@@ -6,9 +6,13 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from chimbuko.launcher.application import TITLE
 from tests.integration.conftest import Start
 from tests.integration.held import CODE, Held
+
+pytestmark = pytest.mark.cold
 
 
 def test_a_launcher_that_is_killed_takes_neither_program_nor_exit_code_with_it(

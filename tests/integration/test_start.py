@@ -18,6 +18,8 @@ from chimbuko.launcher.controller import MOST_STARTS
 from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, Start
 from tests.thorough import first
 
+pytestmark = pytest.mark.cold
+
 CODE = 7
 """Exit code of the program."""
 GUARD = "chimbuko.capture.follow.guard"

@@ -17,6 +17,7 @@ import pytest
 
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.viz.http.app import STATIC
+from tests.browsing import give_back, lent_page
 from tests.patience import PATIENCE_S
 from tests.viz.made_run import MadeRun, make_run
 
@@ -112,23 +113,28 @@ class Watched:
     """A page that has come in, and what must not happen on it: requests elsewhere, errors on the console."""
 
     def __init__(self, browser: Browser, dashboard: DashboardProcess, **options: Any) -> None:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 600}} | options)
-        self.page = context.new_page()
+        self.page = lent_page(browser, **{"viewport": {"width": 1280, "height": 600}} | options)
         self.base = dashboard.base
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.may_be_missing = False
         """Whether something is asked for that is not there: the browser notes each such answer, some day."""
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda line: self._note(line.text) if line.type == "error" else None)
+        self._heard = {
+            "request": lambda request: self.requests.append(request.url),
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "console": lambda line: self._note(line.text) if line.type == "error" else None,
+        }
+        for event, hear in self._heard.items():
+            self.page.on(event, hear)
         # The cookie comes without a page: half of the tests would load an overview that nobody looks at.
-        context.request.get(dashboard.url, max_redirects=0)
+        self.page.context.request.get(dashboard.url, max_redirects=0)
 
     def _note(self, error: str) -> None:
         if not (self.may_be_missing and "404" in error) and LINK_LOST not in error:
             self.errors.append(error)
 
     def close(self) -> None:
-        """Close the page."""
-        self.page.context.close()
+        """Leave the page, which the next test has."""
+        for event, hear in self._heard.items():
+            self.page.remove_listener(event, hear)
+        give_back(self.page, self.base)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def test_times_of_random_programs_add_up(moves: list[tuple[int, str, int, int]],
     check((TraceStep(n, np.array(some, np.uint64), *NO_ROWS) for n, some in numbered), made_names())
 
 
+@pytest.mark.compiled
 def test_times_of_a_recorded_trace_add_up(real_traces: Path) -> None:
     for stream in find_recorded([str(real_traces / "heat4" / "*.bp")]):
         with StreamReader(stream.path, "BPFile") as reader:
