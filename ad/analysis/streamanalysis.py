@@ -104,6 +104,7 @@ class StreamAnalysis:
         step, notes = self._channels.read(step, names)
         stacks.build(step, names)
         self._traffic.read(step, names)
+        self._detection.read_left_out(stacks, names, self._paths)
         self._paths.read(stacks, self._detection.usual)
         marks = landmarks(notes, stacks.message_calls, stacks.calls)
         completed, judged = self._detection.step(stacks, names, marks)
@@ -210,7 +211,7 @@ class StreamAnalysis:
         """Return what is to be merged with others' and was not handed out yet; see ``StreamStatistics``."""
         statistics = self._detection.statistics
         learned = statistics.hand_out(generation)
-        self._paces.add(learned, self._interval_us[1], self._names)
+        self._paces.add(learned, self._interval_us[1], self._names, self._detection.left_out.is_caller)
         if self._has_ended:
             self._paces.end_window(self._names)
         telemetry = StreamTelemetry(

@@ -63,16 +63,17 @@ class Call(NamedTuple):
     exit: int
     child_us: int
     function: int
-    thread: int
     parent: int
     depth: int
     children: int
     messages: int
     step: int
     row: int
-    doubts: int
     path: int
     spent_us: int
+    thread: int
+    doubts: int
+    at_times_us: float
 
 
 class CallStacks:

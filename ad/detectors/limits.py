@@ -164,6 +164,13 @@ class FunctionLimits:
         self.measures[timers] = limits.measures
         self._seen[timers] = seen
 
+    def forget(self, timers: npt.NDArray[np.int64]) -> None:
+        """Forget what was known of ``timers``: none of their calls is abnormal until it is known again."""
+        self.edges_us[timers] = np.inf
+        self.edges_us[timers, 0] = -np.inf
+        for known in (self.expected_us, self.measures, self._seen):
+            known[timers] = 0.0
+
     def _widened(self, edges: int, rows: int) -> Float64Array:
         """Return the edges in a larger table; where nothing is known all runtimes are ordinary."""
         larger = np.full((rows, edges), np.inf)

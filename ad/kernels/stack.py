@@ -29,6 +29,10 @@ UNKNOWN = 4
 """Doubt about a call that was open across a gap in the stream."""
 LOST = 8
 """Doubt about a call whose EXIT never came."""
+PARTLY = 16
+"""Doubt about a call during which one of its callees began to be left out at times: some of these calls count
+as its own time, and some do not.
+"""
 
 # Kinds of loss; rows are either used or counted under one of the first six.
 BAD_ORIGIN = 0
@@ -79,16 +83,17 @@ CALL = np.dtype(
         ("exit", np.uint64),  # 0 while the call is open, and for ever where its EXIT was lost
         ("child_us", np.uint64),  # inclusive time of its completed direct children
         ("function", np.int32),  # the stream's own timer id
-        ("thread", np.int32),  # number in order of appearance; THREAD has TAU's id
         ("parent", np.int32),  # row of the table, or -1
         ("depth", np.int32),
         ("children", np.int32),
         ("messages", np.int32),
         ("step", np.int32),  # step of its ENTRY
         ("row", np.int32),  # row of its ENTRY in the array of its step
-        ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST
         ("path", np.int32),  # its call path in the stream's table of paths; see ``ad.calls.callpaths``
         ("spent_us", np.int64),  # exclusive time that its path has been given
+        ("thread", np.int16),  # number in order of appearance; THREAD has TAU's id
+        ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST, PARTLY
+        ("at_times_us", np.float32),  # time in callees that are left out at times; see ``ad.kernels.leftout``
     ],
     align=True,
 )

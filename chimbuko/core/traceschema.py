@@ -53,6 +53,11 @@ ENDING: Final = "Ending"
 LEFT_OUT_FUNCTIONS: Final = "Functions Left Out"
 """Key of metadata of our recorder: calls, too short and too many, that it did not record, and what to do."""
 
+LEFT_OUT_AT_TIMES: Final = "Timers Left Out at Times "
+"""Beginning of the keys of metadata of our recorder, which a number from 0 on follows: timers, apart by
+blanks, of which from this step on calls may be missing.
+"""
+
 NOT_RECORDED: Final = "Not Recorded"
 """Key of metadata of our recorders: what they did not record, although they were to."""
 
