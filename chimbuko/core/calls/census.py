@@ -105,9 +105,8 @@ def census_of(streams: Iterable[StreamHealth]) -> Census:
 
 
 def _of_rank(stream: StreamHealth) -> RankCensus:
-    analysed = (
-        stream.calls + stream.open_calls + sum(stream.losses.get(kind, 0) for kind in (LOST_EXIT, TOO_DEEP))
-    )
+    unended = sum(stream.losses.get(kind, 0) for kind in (LOST_EXIT, TOO_DEEP))
+    analysed = stream.calls + stream.open_calls + unended
     name, source = f"{stream.program}:{stream.rank}", stream.source
     if source is None:
         return RankCensus(name, "", None, analysed, stream.open_calls, {})

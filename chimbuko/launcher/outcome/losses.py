@@ -62,7 +62,10 @@ def tracer_reports(provenance: Provenance) -> TracerReports:
     sharing = texts(SHARED_ROW)
     functions = provenance.function_statistics() if sharing else []
     return TracerReports(
-        *map(texts, (UNTRACED_CHILDREN, ENDING, LEFT_OUT_FUNCTIONS, NOT_RECORDED)),
+        untraced=texts(UNTRACED_CHILDREN),
+        ended=texts(ENDING),
+        left_out=texts(LEFT_OUT_FUNCTIONS),
+        unrecorded=texts(NOT_RECORDED),
         sharing=sharing,
         sharing_calls=sum(function.calls for function in functions if function.name == OTHER_FUNCTIONS),
     )
