@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.analysis.streamstatistics import StreamStatistics, Timers
+from chimbuko.ad.calls.callpaths import CallPaths
+from chimbuko.ad.calls.leftout import LeftOutCallees
 from chimbuko.ad.calls.selection import NO_ROWS, Selection
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
@@ -36,12 +38,27 @@ class Detection:
         self._use_inclusive = config.metric == "inclusive"
         self.statistics = StreamStatistics(self.schema, self._use_inclusive, config.is_frozen)
         self.limits = FunctionLimits(detector, config)
+        self.left_out = LeftOutCallees()
         self._named = 0
         self._is_wanted = np.zeros(0, np.uint8)
         self._flagged = np.empty(0, np.int32)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_flagged": self._flagged[:0]}
+
+    def read_left_out(self, stacks: CallStacks, names: StreamNames, paths: CallPaths) -> None:
+        """Note which functions are left out at times, and judge callers whose own time means something else
+        since then by the calls that come from now on; ``paths`` are those of the steps before.
+        """
+        # The inclusive runtime is the same with callees and without them.
+        if self._use_inclusive:
+            return
+        timers = self.left_out.read(stacks, names, paths)
+        if len(timers):
+            self.limits.reserve(stacks.timers)
+            self.limits.forget(timers)
+            self.statistics.begin_apart(timers)
+            self.usual.forget(paths.of_functions(timers))
 
     def step(
         self, stacks: CallStacks, names: StreamNames, landmarks: Int32Array = NO_ROWS
@@ -82,12 +99,28 @@ class Detection:
         )
         abnormal = self._flagged[:found]
         if found:
-            abnormal = abnormal[self._verdicts(stacks.calls[abnormal]).is_anomaly]
+            abnormal = self._abnormal(stacks, abnormal)
         self._is_wanted[stacks.calls["function"][abnormal]] = 1
         ordinary = typical[(self._is_wanted != 0) & (typical != NONE)]
         self._is_wanted[typical != NONE] = 0
         rows = np.concatenate([abnormal, ordinary, _without(landmarks, abnormal, ordinary)])
         return self._judged(stacks, np.sort(rows))
+
+    def _abnormal(self, stacks: CallStacks, rows: Int32Array) -> Int32Array:
+        """Return those of the rows, ascending, whose calls are abnormal: a caller is not by the time that a
+        callee has lost which counts as the caller's own.
+        """
+        said = self._verdicts(stacks.calls[rows])
+        rows, lost_us = rows[said.is_anomaly], said.lost_us[said.is_anomaly]
+        callees = self.left_out.are_left_out(stacks.calls[rows]).nonzero()[0][::-1]
+        excused: set[int] = set()
+        for row, its_us in zip(rows[callees].tolist(), lost_us[callees].tolist(), strict=True):
+            if row in excused:
+                said = self._verdicts(stacks.calls[row : row + 1])
+                its_us = float(said.lost_us[0]) if said.is_anomaly[0] else 0.0
+            if its_us:
+                excused.update(self.left_out.excuse_callers(stacks, row, its_us))
+        return rows[self._verdicts(stacks.calls[rows]).is_anomaly] if excused else rows
 
     def _judged(self, stacks: CallStacks, rows: npt.NDArray[np.int32]) -> Selection:
         if not len(rows):
@@ -106,8 +139,10 @@ class Detection:
 
     def _runtimes_us(self, calls: Rows) -> Float64Array:
         inclusive_us = calls["exit"] - calls["entry"]
-        judged_us = inclusive_us if self._use_inclusive else inclusive_us - calls["child_us"]
-        return np.asarray(judged_us, np.float64)
+        if self._use_inclusive:
+            return np.asarray(inclusive_us, np.float64)
+        exclusive_us = (inclusive_us - calls["child_us"]).astype(np.float64)
+        return np.asarray(exclusive_us + calls["at_times_us"], np.float64)
 
     def _note_names(self, timers: int, names: StreamNames) -> None:
         self.limits.reserve(timers)

@@ -4,6 +4,9 @@
 of own statistics that were handed out and are not yet in that model; and what was learned since. A part is
 dropped when the model contains it, so nothing is counted twice.
 
+Functions whose own time means something else on this rank since its recorder leaves out what they call are
+judged by the rank's own calls since then, which the fourth part holds.
+
 ``FlaggedSteps`` says in which steps calls of functions were flagged, until the agent has taken it.
 """
 
@@ -18,7 +21,8 @@ import numpy.typing as npt
 
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.kernels import label
-from chimbuko.core.arrays import Float64Array, Int64Array, Rows
+from chimbuko.ad.kernels.stack import NONE
+from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, grown
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.core.statistics.schema import FLAGS, TableSchema
 
@@ -89,6 +93,7 @@ def _add(sums: dict[int, _Sums], timer: int, more: _Sums) -> None:
 
 Timers = npt.NDArray[np.int64]
 
+_NO_TIMERS = np.empty(0, np.int64)
 _UNSEEN = np.array([np.inf, -np.inf])
 
 
@@ -125,6 +130,9 @@ class StreamStatistics:
         self._handed_out: dict[int, Learned] = {}
         self._own = schema.empty(0)
         self._is_touched = np.zeros(0, np.bool_)
+        self._rows_apart = np.zeros(0, np.int32)
+        """Row of each function in the table of those that are judged apart, or -1; int32[timers]."""
+        self._apart = schema.empty(0)
         self.flagged_steps = FlaggedSteps()
         self.extremes = np.empty((0, 2))
         """Shortest and longest judged runtime of the calls that ended in the step, float64[timers, 2]."""
@@ -150,7 +158,12 @@ class StreamStatistics:
                 [self._is_touched, np.zeros(len(self._own) - len(self._is_touched), np.bool_)]
             )
             self.extremes = np.empty((len(self._own), 2))
+            self._rows_apart = grown(self._rows_apart, len(self._own), NONE)
         self.extremes[:] = _UNSEEN
+        if len(self._apart):
+            label.learn_apart(
+                stacks.calls, stacks.count, stacks.is_named, self._rows_apart, self._buckets_at, self._apart
+            )
         completed = label.learn(
             stacks.calls,
             stacks.count,
@@ -163,6 +176,22 @@ class StreamStatistics:
         timers = (self.extremes[:, 1] >= 0).nonzero()[0]
         self._is_touched[timers] = True
         return completed, timers
+
+    def begin_apart(self, timers: Timers) -> None:
+        """Judge the calls of these functions by those that this stream learns from now on, and no others."""
+        self._rows_apart = grown(self._rows_apart, int(timers.max()) + 1, NONE)
+        fresh = timers[self._rows_apart[timers] == NONE]
+        self._rows_apart[fresh] = len(self._apart) + np.arange(len(fresh))
+        self._apart = np.concatenate([self._apart, self._schema.empty(len(fresh))])
+        self._apart[self._rows_apart[timers]] = self._schema.identity
+
+    def _held_apart(self, timers: Timers) -> tuple[Timers, Timers]:
+        """Return where functions that are judged apart stand in ``timers``, and their rows."""
+        if not len(self._apart):
+            return _NO_TIMERS, _NO_TIMERS
+        rows: Int32Array = self._rows_apart[timers]
+        at = (rows != NONE).nonzero()[0]
+        return at, rows[at].astype(np.int64)
 
     def note_anomalies(self, timers: Timers, severity_us: Float64Array, score: Float64Array) -> None:
         """Count the flagged calls of a step; arguments have one element per call, of functions that were
@@ -179,12 +208,13 @@ class StreamStatistics:
         seen = np.zeros(len(timers))
         held = timers < len(self._model)
         seen[held] = self._model[timers[held], self._count_at]
-        if self._is_frozen:
-            return seen
-        for learned in self._handed_out.values():
-            rows, at = _common(timers, learned.timers)
-            seen[rows] += learned.table[at, self._count_at]
-        seen += self._own[timers, self._count_at]
+        if not self._is_frozen:
+            for learned in self._handed_out.values():
+                rows, at = _common(timers, learned.timers)
+                seen[rows] += learned.table[at, self._count_at]
+            seen += self._own[timers, self._count_at]
+        at, rows = self._held_apart(timers)
+        seen[at] = self._apart[rows, self._count_at]
         return seen
 
     def known(self, timers: Timers) -> Float64Array:
@@ -192,12 +222,13 @@ class StreamStatistics:
         table = self._schema.empty(len(timers))
         held = timers < len(self._model)
         table[held] = self._model[timers[held]]
-        if self._is_frozen:
-            return table
-        for learned in self._handed_out.values():
-            rows, at = _common(timers, learned.timers)
-            self._schema.merge(table, rows, learned.table[at])
-        self._schema.merge(table, np.arange(len(timers)), self._own[timers])
+        if not self._is_frozen:
+            for learned in self._handed_out.values():
+                rows, at = _common(timers, learned.timers)
+                self._schema.merge(table, rows, learned.table[at])
+            self._schema.merge(table, np.arange(len(timers)), self._own[timers])
+        at, rows = self._held_apart(timers)
+        table[at] = self._apart[rows]
         return table
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 
 from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.kernels.channels import OTHERS_ROW, count_sends
-from chimbuko.core.arrays import Float64Array, Rows, grown
+from chimbuko.core.arrays import Float64Array, Rows, UInt8Array, grown
 from chimbuko.core.statistics import flaggedsteps
 from chimbuko.core.statistics.schema import TableSchema
 from chimbuko.core.traceschema import MPI_PREFIX, EventType, StreamNames, TraceStep
@@ -21,6 +21,7 @@ from chimbuko.runtime.protocol.telemetry import OTHERS, PACE, PERIODS_PER_WINDOW
 
 LEAST_SHARE = 0.01
 """Minimum share of the rank's time that a function takes to be reported: others cannot make the rank slow."""
+NO_FUNCTIONS = np.empty(0, np.uint8)
 MOST_FUNCTIONS = 16
 """Maximum number of functions reported for a window, those that take the most time: 64 B/s for each rank on
 the way to the server.
@@ -56,8 +57,14 @@ class RankSpeeds:
         """Number of calls and exclusive time in the window, float64[timers, 2]."""
         self._ended = np.zeros(0, PACE)
 
-    def add(self, learned: Learned, end_us: int, names: StreamNames) -> None:
-        """Add what was learned in steps of which the last ended at ``end_us``."""
+    def add(
+        self, learned: Learned, end_us: int, names: StreamNames, is_passed_over: UInt8Array = NO_FUNCTIONS
+    ) -> None:
+        """Add what was learned in steps of which the last ended at ``end_us``.
+
+        Functions for which ``is_passed_over`` is set, uint8[timers], say nothing of the rank: their own time
+        is another one than on others, as not all that they call is recorded.
+        """
         window = end_us // self._window_us
         if window > self._window:
             self.end_window(names)
@@ -71,6 +78,7 @@ class RankSpeeds:
             time_us = time_us - learned.table[:, self._severity_at]
         self._sums[learned.timers, 0] += calls
         self._sums[learned.timers, 1] += time_us
+        self._sums[: len(is_passed_over)][is_passed_over[: len(self._sums)] != 0] = 0.0
 
     def end_window(self, names: StreamNames) -> None:
         """End the window, also where it is the last and not a whole one."""

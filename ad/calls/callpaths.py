@@ -9,7 +9,7 @@ import numpy as np
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.kernels.callpaths import follow_paths
-from chimbuko.core.arrays import Rows
+from chimbuko.core.arrays import BoolArray, Int64Array, Rows, UInt8Array
 from chimbuko.core.calls.pathtable import MOST_PATHS, PATH_TIME, PathTable
 from chimbuko.core.kernels.paths import NONE, OTHERS
 
@@ -59,6 +59,26 @@ class CallPaths:
             stacks.threads,
             stacks.thread_count,
         )
+
+    def callers(self, called: BoolArray, is_passed_on: UInt8Array) -> BoolArray:
+        """Return which functions call any of these, bool[timers]; where ``is_passed_on`` is set for a caller,
+        uint8[timers], also which call that one.
+        """
+        rows = self._table.rows
+        rows = rows[(rows["parent"] > OTHERS) & (rows["function"] < len(called))]
+        callees, callers = rows["function"], self._table.rows["function"][rows["parent"]]
+        found = np.zeros(len(called), np.bool_)
+        while called.any():
+            fresh = np.zeros(len(called), np.bool_)
+            fresh[callers[called[callees]]] = True
+            fresh &= ~found
+            found |= fresh
+            called = fresh & (is_passed_on != 0)
+        return found
+
+    def of_functions(self, timers: Int64Array) -> Int64Array:
+        """Return the rows of the paths that end in one of these functions."""
+        return np.isin(self._table.rows["function"], timers).nonzero()[0]
 
     @property
     def count(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chimbuko.ad.kernels.callpaths import FIRST, expect
-from chimbuko.core.arrays import Float64Array, Rows, as_table
+from chimbuko.core.arrays import Float64Array, Int64Array, Rows, as_table
 from chimbuko.core.calls.pathtable import MOST_PATHS
 from chimbuko.core.calls.record import CLEARLY
 
@@ -41,6 +41,10 @@ class UsualRuntimes:
         self.__init__(state["use_inclusive"], state["most_paths"])  # type: ignore[misc]
         used, usual, first = state["used"]
         self.rows[used], self.first[used] = usual, first
+
+    def forget(self, paths: Int64Array) -> None:
+        """Forget what was usual on these paths, given by their rows: it is learned anew."""
+        self.rows["calls"][paths[paths < len(self.rows)]] = 0
 
     def expected_us(self, calls: Rows, of_function_us: Float64Array) -> Float64Array:
         """Return the expected runtime of each call in µs, float64[n].

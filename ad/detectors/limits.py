@@ -16,6 +16,7 @@ from chimbuko.core.arrays import Float64Array, longer
 from chimbuko.core.calls.functionnames import function_matcher
 from chimbuko.core.calls.record import severity_us
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import OTHER_FUNCTIONS
 
 NEAR = 0.8
 """Share of a limit beyond which a call makes the limit be computed anew."""
@@ -72,8 +73,11 @@ class FunctionLimits:
         self.edges_us = self._widened(self.edges_us.shape[1], room)
 
     def name(self, timer: int, name: str) -> None:
-        """Note the name of a function, which decides on its threshold."""
-        self.is_judged[timer] = not any(matches(name) for matches in self._ignored)
+        """Note the name of a function, which decides on its threshold; a row that functions share is not
+        judged.
+        """
+        is_ignored = any(matches(name) for matches in self._ignored)
+        self.is_judged[timer] = not is_ignored and name != OTHER_FUNCTIONS
         self._thresholds[timer] = self.threshold_of(name)
 
     def threshold_of(self, name: str) -> float:
@@ -163,6 +167,13 @@ class FunctionLimits:
         self.expected_us[timers] = limits.expected_us
         self.measures[timers] = limits.measures
         self._seen[timers] = seen
+
+    def forget(self, timers: npt.NDArray[np.int64]) -> None:
+        """Forget what was known of ``timers``: none of their calls is abnormal until it is known again."""
+        self.edges_us[timers] = np.inf
+        self.edges_us[timers, 0] = -np.inf
+        for known in (self.expected_us, self.measures, self._seen):
+            known[timers] = 0.0
 
     def _widened(self, edges: int, rows: int) -> Float64Array:
         """Return the edges in a larger table; where nothing is known all runtimes are ordinary."""

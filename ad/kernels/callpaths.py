@@ -166,7 +166,8 @@ def follow_paths(
             known = usual[np.uint64(call.path)]
             known.calls += 1
             if is_looked_at(known.calls):
-                learn_runtime(known, first[call.path], inclusive_us if use_inclusive else exclusive_us)
+                own_us = exclusive_us + call.at_times_us
+                learn_runtime(known, first[call.path], inclusive_us if use_inclusive else own_us)
     for number in range(thread_count):
         last_us = threads[number].last_time
         inside_us = 0

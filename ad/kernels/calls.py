@@ -200,6 +200,7 @@ def build_calls(
         call = calls[np.uint64(count)]
         call.entry = time
         call.child_us = 0
+        call.at_times_us = 0.0
         call.function = function
         call.thread = number
         call.parent = top

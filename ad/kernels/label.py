@@ -1,8 +1,8 @@
 """Learning runtimes, flagging calls, and choosing which flagged calls are too many of their function,
 compiled.
 
-Wrapped by ``ad.analysis.streamstatistics`` (``learn``), ``ad.analysis.detection`` (``choose``) and
-``ad.calls.selection`` (``leave_out``).
+Wrapped by ``ad.analysis.streamstatistics`` (``learn``, ``learn_apart``), ``ad.analysis.detection``
+(``choose``) and ``ad.calls.selection`` (``leave_out``).
 """
 
 from __future__ import annotations
@@ -147,11 +147,46 @@ def learn(
         runtime_us = np.float64(inclusive if use_inclusive else exclusive)
         if buckets_at != NO_BUCKETS:
             table[function, buckets_at + bucket_of(runtime_us)] += 1.0
+        if not use_inclusive:
+            runtime_us += calls[call].at_times_us
         if runtime_us < extremes[function, 0]:
             extremes[function, 0] = runtime_us
         if runtime_us > extremes[function, 1]:
             extremes[function, 1] = runtime_us
     return completed
+
+
+@kernel
+def learn_apart(
+    calls: Table,
+    count: int,
+    is_named: npt.NDArray[np.uint8],
+    rows: npt.NDArray[np.int32],
+    buckets_at: int,
+    table: npt.NDArray[np.float64],
+) -> None:
+    """Add the completed calls of some functions to a table of their own, with the time of callees that are
+    left out at times.
+
+    Parameters
+    ----------
+    rows
+        Row of each function in ``table``, or -1; int32[timers].
+    buckets_at
+        As for ``learn``.
+    table
+        Moments of the judged runtime, then other columns; float64[rows, width].
+    """
+    for call in range(count):
+        row = rows[calls[call].function]
+        time = calls[call].exit
+        if row == NONE or time == 0 or calls[call].doubts != 0 or is_named[calls[call].function] == 0:
+            continue
+        exclusive = time - calls[call].entry - calls[call].child_us
+        runtime_us = np.float64(exclusive) + calls[call].at_times_us
+        add_value(table[row, 0:MOMENTS_WIDTH], runtime_us)
+        if buckets_at != NO_BUCKETS:
+            table[row, buckets_at + bucket_of(runtime_us)] += 1.0
 
 
 @kernel
@@ -196,6 +231,8 @@ def choose(
             continue
         inclusive = time - calls[call].entry
         runtime_us = np.float64(inclusive if use_inclusive else inclusive - calls[call].child_us)
+        if not use_inclusive:
+            runtime_us += calls[call].at_times_us
         below = 0
         for edge in range(edges_us.shape[1]):
             if edges_us[function, edge] <= runtime_us:

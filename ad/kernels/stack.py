@@ -29,6 +29,10 @@ UNKNOWN = 4
 """Doubt about a call that was open across a gap in the stream."""
 LOST = 8
 """Doubt about a call whose EXIT never came."""
+PARTLY = 16
+"""Doubt about a call during which one of its callees began to be left out at times: some of these calls count
+as its own time, and some do not.
+"""
 
 # Kinds of loss; rows are either used or counted under one of the first six.
 BAD_ORIGIN = 0
@@ -42,19 +46,19 @@ TIME_REVERSED = 7
 UNNAMED_TIMER = 8
 MESSAGE_OUTSIDE_CALLS = 9
 COUNTER_OUTSIDE_CALLS = 10
-LOSS_KINDS = 11
+TOO_DEEP = 11
+LOSS_KINDS = 12
 
 MAX_THREAD_ID = 1 << 16
 MAX_THREADS = 1 << 12
-MAX_TIMERS = 1 << 17
 MAX_UNNAMED_TIMERS = 1 << 16
 """Maximum id of a timer without a name. Every table has a row for each timer up to the highest, so such an id
 must not be absurd: 2^17 rows of the default detector's table are 330 MB.
 """
 MAX_DEPTH = 1 << 12
-"""Maximum depth of a stack at the end of a step. A deeper one is not real: calls whose EXITs were lost pile
-up under one that does not end, and its inner half is given up. An unmatched EXIT looks through so many
-open calls.
+"""Maximum depth of a stack at the end of a step. Of a deeper one, a recursion without end or calls whose
+EXITs were lost and that pile up under one that does not end, the inner half is given up. An unmatched EXIT
+looks through so many open calls.
 """
 
 DONE = 0
@@ -79,16 +83,17 @@ CALL = np.dtype(
         ("exit", np.uint64),  # 0 while the call is open, and for ever where its EXIT was lost
         ("child_us", np.uint64),  # inclusive time of its completed direct children
         ("function", np.int32),  # the stream's own timer id
-        ("thread", np.int32),  # number in order of appearance; THREAD has TAU's id
         ("parent", np.int32),  # row of the table, or -1
         ("depth", np.int32),
         ("children", np.int32),
         ("messages", np.int32),
         ("step", np.int32),  # step of its ENTRY
         ("row", np.int32),  # row of its ENTRY in the array of its step
-        ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST
         ("path", np.int32),  # its call path in the stream's table of paths; see ``ad.calls.callpaths``
         ("spent_us", np.int64),  # exclusive time that its path has been given
+        ("thread", np.int16),  # number in order of appearance; THREAD has TAU's id
+        ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST, PARTLY
+        ("at_times_us", np.float32),  # time in callees that are left out at times; see ``ad.kernels.leftout``
     ],
     align=True,
 )
@@ -204,7 +209,7 @@ def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -
     call = top
     while call != NONE:
         if calls[call].depth >= MAX_DEPTH // 2:
-            losses[LOST_EXIT] += 1
+            losses[TOO_DEEP] += 1
             top = give_up(call, calls)
         calls[call].doubts |= UNCERTAIN
         call = calls[call].parent

@@ -53,6 +53,11 @@ ENDING: Final = "Ending"
 LEFT_OUT_FUNCTIONS: Final = "Functions Left Out"
 """Key of metadata of our recorder: calls, too short and too many, that it did not record, and what to do."""
 
+LEFT_OUT_AT_TIMES: Final = "Timers Left Out at Times "
+"""Beginning of the keys of metadata of our recorder, which a number from 0 on follows: timers, apart by
+blanks, of which from this step on calls may be missing.
+"""
+
 NOT_RECORDED: Final = "Not Recorded"
 """Key of metadata of our recorders: what they did not record, although they were to."""
 
@@ -60,6 +65,17 @@ UNNAMED_FUNCTIONS: Final = "Functions without a name in "
 """Beginning of the key of our own metadata of a rank that says why functions of a binary have no names; the
 binary follows.
 """
+
+MAX_TIMERS: Final = 1 << 17
+"""Number of timers of a stream that are told apart: tables have a row for each, 330 MB with the default
+detector.
+"""
+OTHER_TIMER: Final = MAX_TIMERS - 1
+"""Timer that all those share which come after the others."""
+OTHER_FUNCTIONS: Final = "other functions"
+"""Name of ``OTHER_TIMER``."""
+SHARED_ROW: Final = "Functions in One Row"
+"""Key of our own metadata of a rank: how many functions share ``OTHER_TIMER``."""
 
 MPI_PREFIX: Final = "MPI_"
 """Beginning of the name of a function in which a rank may wait for others."""
@@ -172,6 +188,19 @@ class StreamNames:
     program: str = ""
     metadata: dict[tuple[int, int, str], str] = field(default_factory=dict)
     """Value of each (rank, thread, key)."""
+    last_timer: int = 0
+    """Highest number of a timer that shares ``OTHER_TIMER``, which alone is in ``timers``; 0 for none."""
+
+    def share_timers_to(self, last_timer: int) -> None:
+        """Have the timers from ``OTHER_TIMER`` on to this one share that one."""
+        if last_timer >= OTHER_TIMER:
+            self.last_timer = max(self.last_timer, last_timer)
+            self.timers[OTHER_TIMER] = OTHER_FUNCTIONS
+
+    def say_sharing(self, rank: int) -> None:
+        """Note in the metadata of a rank how many functions share ``OTHER_TIMER``, if any do."""
+        if self.last_timer:
+            self.metadata[rank, 0, SHARED_ROW] = f"{self.last_timer - OTHER_TIMER + 1} functions"
 
     def of_kind(self, kind: str) -> dict[int, str]:
         """Return names of timers, counters or event types, as attributes call their ``kind``."""

@@ -10,7 +10,7 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 6
+VERSION: Final = 7
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
@@ -88,10 +88,10 @@ class End(IntEnum):
 
 
 FUNCTION_ROW: Final = np.dtype(
-    [("key", "<u8"), ("uncounted_ns", "<i8"), ("counted_ns", "<i8"), ("samples", "<u8")]
+    [("key", "<u8"), ("out_ns", "<i8"), ("uncounted_ns", "<i8"), ("counted_ns", "<i8"), ("samples", "<u8")]
 )
-"""Function that is recorded or left out: the times from which and until which its calls were not counted, 0
-for none, and how often they were counted for a moment between these."""
+"""Function that is recorded or left out: the time at which it was left out first, those from which and until
+which its calls were not counted, 0 for none, and how often they were counted for a moment between these."""
 
 PROCESS: Final = np.dtype(
     [

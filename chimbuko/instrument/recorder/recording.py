@@ -26,6 +26,7 @@ from chimbuko.core.redaction import without_secrets
 from chimbuko.core.sourcecensus import CALL_COUNTS
 from chimbuko.core.traceschema import (
     ENDING,
+    LEFT_OUT_AT_TIMES,
     LEFT_OUT_FUNCTIONS,
     MPI_PREFIX,
     NOT_RECORDED,
@@ -133,6 +134,8 @@ class Recording:
         self._recorded = 0
         """Number of calls among them."""
         self._communicators = 0
+        self._left_out: list[Int64Array] = []
+        """Timers that were said to be left out at times, as they were said."""
         self._mappings = Mappings(self.process)
         self._said: dict[tuple[int, str], str] = {}
         self.problems: list[str] = []
@@ -331,9 +334,26 @@ class Recording:
         for row in known[self._communicators + 1 : count + 1]:
             found[f"Communicator {row['identity']}"] = f"{row['size']} ranks, here rank {row['rank']}"
         self._communicators = count
+        if len(left_out := self._newly_left_out()):
+            found[f"{LEFT_OUT_AT_TIMES}{len(self._left_out)}"] = " ".join(map(str, left_out.tolist()))
+            self._left_out.append(left_out)
         threads = {(lane, "tid"): str(ring.number("tid")) for lane, ring in self._new_threads.items()}
         self._new_threads.clear()
         return threads | {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _newly_left_out(self) -> Int64Array:
+        """Return timers of which calls may be missing in the events that were taken, and of which that was
+        not said yet.
+        """
+        table = self.process.field("functions")
+        is_out = table["out_ns"] > 0
+        if not is_out.any():
+            return np.empty(0, np.int64)
+        is_said = np.isin(self._keys, table["key"][is_out])
+        if is_out[0]:
+            # All functions without a row of their own.
+            is_said |= ~np.isin(self._keys, table["key"])
+        return np.setdiff1d(self._timers_of_keys[is_said], np.concatenate([*self._left_out, []]))
 
     def _description(self) -> dict[str, str]:
         process = self.process

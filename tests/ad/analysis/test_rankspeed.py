@@ -51,6 +51,15 @@ def test_functions_that_take_no_time_are_left_out_and_those_that_wait() -> None:
     assert paces.hand_out()["function"].tolist() == [1]
 
 
+def test_a_function_whose_callees_are_left_out_at_times_says_nothing_of_its_rank() -> None:
+    """What was known of it before, in the same window, neither."""
+    paces = paces_of()
+    for is_caller in ([], [0, 1], [0, 1, 0, 0, 0, 0]):
+        paces.add(learned({1: [5000], 2: [10], 3: [4000]}), WINDOW_US, NAMES, np.array(is_caller, np.uint8))
+    paces.end_window(NAMES)
+    assert paces.hand_out()["function"].tolist() == [3]
+
+
 def test_the_functions_that_take_the_most_time_are_reported() -> None:
     paces = paces_of()
     paces.add(learned({timer: [1000 + timer] for timer in range(4, 40)}), WINDOW_US, NAMES)

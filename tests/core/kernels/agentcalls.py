@@ -15,7 +15,7 @@ from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.telemetryoutbox import PathOutbox
 from chimbuko.core.calls.pathtable import PathTable
 from chimbuko.core.config import DETECTORS, AnalysisConfig
-from chimbuko.core.traceschema import EventType, Operation, StreamNames, TraceStep
+from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, EventType, Operation, StreamNames, TraceStep
 
 GPU_THREAD = 1
 MESSAGES = 40
@@ -28,7 +28,7 @@ def call_kernels() -> None:
     names = StreamNames(
         timers={0: "main", 1: "MPI_Send"},
         counters={0: "TIME", 1: "CPU_TIME", 2: "Correlation ID"},
-        metadata={(0, GPU_THREAD, "CUDA Stream"): "1"},
+        metadata={(0, GPU_THREAD, "CUDA Stream"): "1", (0, 0, f"{LEFT_OUT_AT_TIMES}0"): "1"},
     )
     paths, merged = PathOutbox(mmap.mmap(-1, PathOutbox.SIZE_BYTES), 0), PathTable()
     with TemporaryDirectory() as folder:

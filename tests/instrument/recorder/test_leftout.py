@@ -1,4 +1,4 @@
-"""What is said of functions that are not recorded any more."""
+"""What is said of functions that are not recorded any more, and what the analysis makes of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
+from chimbuko.core.calls.recordarrays import unpack
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, StreamNames, TraceStep
 from chimbuko.instrument.recorder.layout import NAMED, PROCESS, PROCESS_MAGIC, VERSION
 from chimbuko.instrument.recorder.leftout import describe_left_out
 from chimbuko.instrument.recorder.ring import ProcessFile
+from tests.ad.handed_on import read_steps
+from tests.instrument.recorder.streams import record
+from tests.instrument.recorder.test_functions import PROGRAMS, compiled
 
 NAMES = {1: "tick", 2: "std::vector<int, std::allocator<int> >::size() const", NAMED: "MPI_Test()"}
 
@@ -43,3 +51,30 @@ def test_times_in_which_calls_are_not_even_counted_are_said(tmp_path: Path) -> N
     until = described(tmp_path, 1, until_ns=4_000_000_000)
     assert "of tick from 0.25 s to 3.00 s, but for 3 samples; their time is in that of their callers" in until
     assert "the recorder's budget is 2.00%" in until
+
+
+def test_a_caller_is_judged_with_callees_that_come_and_go(tmp_path: Path) -> None:
+    """All that ``chunk`` calls is left out at times, so that its own time is always all of its time."""
+    program = compiled(PROGRAMS / "alternating.c", tmp_path / "alternating", "-finstrument-functions")
+    (stream,) = record(tmp_path, ["--overhead", "0.3%", program, "4", "400", "1000"])
+    numbers = {stream.function(timer): timer for timer in stream.names.timers}
+    assert stream.metadata(f"{LEFT_OUT_AT_TIMES}0") == str(numbers["part"])
+    calls = stream.calls()
+    assert 1000 < calls["part"] < 200 * calls["chunk"]
+    analysis = StreamAnalysis(StreamIdentity(0, stream.rank, "node"), AnalysisConfig())
+    names, found, has_begun = StreamNames(), [], False
+    for step in read_steps(stream.path):
+        for kind in ("timers", "counters", "event_types", "metadata"):
+            getattr(names, kind).update(getattr(step.names, kind))
+        result = analysis.analyse(TraceStep(step.number, step.events, step.comms, step.counters), names)
+        found += [
+            one for one in unpack(result.records, analysis.health("ended"), "robust") if one.revision == 1
+        ]
+        if has_begun:
+            its = analysis.stacks.calls[: analysis.stacks.count]
+            its = its[(its["function"] == numbers["chunk"]) & (its["exit"] > 0) & (its["doubts"] == 0)]
+            own_us = its["exit"] - its["entry"] - its["child_us"] + its["at_times_us"]
+            assert own_us.tolist() == (its["exit"] - its["entry"]).tolist()
+        has_begun = (stream.rank, 0, f"{LEFT_OUT_AT_TIMES}0") in names.metadata
+    longest = max((one for one in found if one.label is Label.ANOMALY), key=lambda one: one.severity_us)
+    assert longest.inclusive_us >= 1_000_000 and longest.severity_us > 900_000

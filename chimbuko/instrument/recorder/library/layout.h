@@ -15,7 +15,7 @@
 #define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
-    LAYOUT_VERSION = 6,
+    LAYOUT_VERSION = 7,
     NAMES = 2048,
     NAME_BYTES = 256,
     COMMUNICATORS = 4096,
@@ -92,6 +92,7 @@ struct ending {
 /* What is known of a function that is recorded or left out. */
 struct function_row {
     Key key;              /* 0 in a free row, and in that for all others */
+    int64_t out_ns;       /* time at which it was left out first; 0 where it never was */
     int64_t uncounted_ns; /* time at which its calls were disarmed first; 0 where all are counted */
     int64_t counted_ns;   /* time at which they were armed again last; 0 while they are not */
     uint64_t samples;     /* number of times that they were armed and disarmed between these */

@@ -69,9 +69,21 @@ static struct observation observations[FUNCTIONS];
 static bool chosen[FUNCTIONS];
 static int64_t looked_ns;
 
+void note_out(uint32_t row)
+{
+    if (process->functions[row].out_ns == 0)
+        process->functions[row].out_ns = now_ns();
+}
+
+static void begin_leaving_out(struct function *function)
+{
+    note_out(function->row);
+    atomic_store_explicit(&function->was_out, 1, memory_order_relaxed);
+}
+
 void pass(struct function *function)
 {
-    atomic_store_explicit(&function->was_out, 1, memory_order_relaxed);
+    begin_leaving_out(function);
     uint32_t recorded = RECORDED;
     atomic_compare_exchange_strong(&function->state, &recorded, PASSED);
 }
@@ -321,7 +333,7 @@ static bool tell(uint32_t count)
         atomic_store(&function->is_sampled, estimates[row].decision == SAMPLED);
         atomic_store(&function->credit, (int32_t)estimates[row].credit);
         if (is_out)
-            atomic_store(&function->was_out, 1);
+            begin_leaving_out(function);
         atomic_store(&function->state, is_noted ? NOTED : is_out ? PASSED : RECORDED);
         is_noting |= is_noted;
         rows[row].notings += is_noted;
@@ -474,8 +486,10 @@ void begin_looks_of_process(void)
 {
     uint32_t count = complete_rows();
     process->overhead = budget.overhead;
-    for (uint32_t row = 1; row < count; row++) {
+    for (uint32_t row = 0; row < count; row++) {
         process->functions[row].key = by_row[row]->key;
+        if (by_row[row]->was_out)
+            process->functions[row].out_ns = process->start_ns;
         if (rows[row].place != ARMED)
             process->functions[row].uncounted_ns = process->start_ns;
     }

@@ -40,6 +40,10 @@ __attribute__((visibility("hidden"))) bool renew_credit(struct function *functio
 /* Leave a function out until the next look. */
 __attribute__((visibility("hidden"))) void pass(struct function *function);
 
+/* Say that calls of a function are not recorded from now on, before the first of them is not: who reads the events of
+ * others knows then what they lack. */
+__attribute__((visibility("hidden"))) void note_out(uint32_t row);
+
 /* A thread more has a budget. */
 __attribute__((visibility("hidden"))) void add_thread_to_pool(void);
 

@@ -321,6 +321,7 @@ void leave_unusual(const struct function *function, Key key, uintptr_t frame, ui
 /* Count a call that is not recorded: there was no room for it, or for one that it is part of. */
 void count_dropped(const struct function *function, _Atomic uint64_t *reason)
 {
+    note_out(function->row);
     self.ring->dropped[function->row]++;
     atomic_store_explicit(reason, atomic_load_explicit(reason, memory_order_relaxed) + 1, memory_order_relaxed);
 }
