@@ -69,9 +69,13 @@ def _slow_mode(recurrence: Recurrence) -> str:
 
 def _drift(recurrence: Recurrence) -> str:
     typical, usual = duration(recurrence.typical_us), duration(recurrence.usual_us)
+    total = round(recurrence.calls / (recurrence.share or 1.0))
+    since = f"since call {total - recurrence.calls + 1:,} of {total:,}"
+    calls = since if total > recurrence.calls else f"{number_of(total, 'calls')} in all"
+    where = f", on {ranks_in_words(recurrence.ranks)}" if recurrence.ranks else ""
     return (
         f"{short_name(recurrence.function)} became slower: a call takes {typical} instead of {usual} "
-        f"at first ({recurrence.factor:.2f}×), {number_of(recurrence.calls, 'calls')} in all"
+        f"at first ({recurrence.factor:.2f}×), {calls}{where}"
     )
 
 
@@ -80,6 +84,11 @@ def _slow_ranks(recurrence: Recurrence) -> str:
     where = f" on node {recurrence.node}" if recurrence.node else ""
     functions = _functions(recurrence) or "all that they compute"
     ranks = ranks_in_words(recurrence.ranks)
+    if recurrence.usual_us and len(recurrence.functions) == 1:
+        return (
+            f"Imbalance: {functions} takes {duration(recurrence.typical_us)} on {ranks}, "
+            f"{recurrence.factor:.2f} times the {duration(recurrence.usual_us)} on the other ranks"
+        )
     return (
         f"{ranks[:1].upper()}{ranks[1:]}{where} {'take' if several else 'takes'} "
         f"{recurrence.factor:.2f} times as long as other ranks all the time, in {functions}"

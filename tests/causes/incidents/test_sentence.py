@@ -113,7 +113,13 @@ def test_drift_and_slow_ranks() -> None:
         "Ranks 4 and 5 on node n7 take 1.33 times as long as other ranks all the time, "
         "in all that they compute: 8.2 core-seconds lost in all."
     )
-    one = msgspec.structs.replace(slow, functions=["relax()"], ranks=[4], node="")
+    since = msgspec.structs.replace(usual, calls=22_000, share=22_000 / 23_996, ranks=[2])
+    assert ", since call 1,997 of 23,996, on rank 2: " in recurrence_sentence(since)
+    uneven = msgspec.structs.replace(slow, functions=["relax()"], ranks=[4], node="")
+    assert recurrence_sentence(uneven).startswith(
+        "Imbalance: relax takes 2 ms on rank 4, 1.33 times the 1.50 ms on the other ranks: "
+    )
+    one = msgspec.structs.replace(uneven, usual_us=0.0)
     assert recurrence_sentence(one).startswith(
         "Rank 4 takes 1.33 times as long as other ranks all the time, in relax: "
     )
