@@ -10,7 +10,7 @@ from chimbuko.causes.kinds.children import IN_CHILD
 from chimbuko.causes.kinds.registry import cause_of
 from chimbuko.causes.kinds.split import main_part
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
-from chimbuko.causes.wording import ALIKE, core_seconds, duration, ranks_in_words, spread
+from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread
 from chimbuko.core.calls.functionnames import short_name
 from chimbuko.core.units import against_usual, number_of
 
@@ -27,7 +27,7 @@ def sentence(incident: Incident) -> str:
     clauses = [told.clause] if told is not None else [_origin(incident)] if incident.call_id else []
     waited = [] if told is None else told.waited
     clauses += _waits(incident, [one for one in incident.waited if one not in waited])
-    return f"{'; '.join(clauses)}: {core_seconds(incident.cost_us)} lost."
+    return f"{'; '.join(clauses)}: {lost_time(incident.cost_us, incident.ranks)}."
 
 
 def recurrence_sentence(recurrence: Recurrence) -> str:
@@ -38,7 +38,7 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
         RecurrenceKind.DRIFT: _drift,
         RecurrenceKind.SLOW_RANKS: _slow_ranks,
     }
-    return f"{tells[recurrence.kind](recurrence)}: {core_seconds(recurrence.cost_us)} lost in all."
+    return f"{tells[recurrence.kind](recurrence)}: {lost_time(recurrence.cost_us)} in all."
 
 
 def _interruptions(recurrence: Recurrence) -> str:

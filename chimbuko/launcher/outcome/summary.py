@@ -422,10 +422,10 @@ def incident_lines(
 ) -> list[str]:
     """Return lines for people about what happened, the most costly first."""
     found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
-    found += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
+    found += [(one.recurrence.cost_us, one.id, one.sentence) for one in recurrences]
     found += [(one.cost_us, "node", one.sentence) for one in nodes[:MOST_SHOWN]]
     total = page.total + len(recurrences) + len(nodes)
-    lines = [f"Worst of {number_of(total, 'incidents')}, by core time lost:"]
+    lines = [f"Worst of {number_of(total, 'findings')}, by time lost, that of all ranks together:"]
     lines += [
         f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
         for cost_us, name, text in sorted(found, reverse=True)
@@ -442,7 +442,7 @@ def worst_lines(functions: OriginList, ranks: OriginList) -> list[str]:
     if not began:
         return []
     shown = shown_names(one.function or "" for one in functions.origins)
-    lines = ["Worst functions, by core time lost because of them:"]
+    lines = ["Worst functions, by time lost because of them:"]
     lines += [
         f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  {shown[one.function or '']}"
         for one in began[:MOST_SHOWN]
@@ -455,7 +455,7 @@ def worst_lines(functions: OriginList, ranks: OriginList) -> list[str]:
     ]
     if waited:
         lines.append(f"Waited for others: {', '.join(waited)}")
-    lines.append("Worst ranks, by core time lost because of them:")
+    lines.append("Worst ranks, by time lost because of them:")
     lines += [
         f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  rank {one.program}:{one.rank}"
         for one in ranks.origins[:MOST_SHOWN]

@@ -18,11 +18,11 @@ def test_who_waited_is_not_among_the_worst() -> None:
     )
     ranks = of(Origin(0, 3, None, 3, 370e3, 0.0), Origin(0, 1, None, 0, 0.0, 940e3))
     assert worst_lines(functions, ranks) == [
-        "Worst functions, by core time lost because of them:",
+        "Worst functions, by time lost because of them:",
         "    350 ms      2×  relax",
         "   20.0 ms      1×  MPI_Waitall()",
         "Waited for others: 900 ms in MPI_Allreduce(), 40.0 ms in MPI_Waitall()",
-        "Worst ranks, by core time lost because of them:",
+        "Worst ranks, by time lost because of them:",
         "    370 ms      3×  rank 0:3",
     ]
 
