@@ -71,6 +71,11 @@ def test_finding_them_again_changes_nothing_and_what_is_new_gets_new_numbers(
     explain(engine, RUN_ID)
     first = Incidents(provenance.reader).page(sort="begin_us").incidents[0]
     assert (first.id, first.call_id, first.flags) == ("I1", ORIGIN, 4)
+    # What was told of it before stays, whoever looks again.
+    for _ in range(2):
+        assert Incidents(provenance.reader).one("I1").incident.told_before == before[0].sentence
+        explain(engine, RUN_ID)
+    assert Incidents(provenance.reader).one("I2").incident.told_before == ""
 
 
 def test_one_that_became_part_of_another_leads_on_to_it(

@@ -60,6 +60,11 @@ function Page({ answer }: { answer: IncidentAnswer }) {
           By what was known at the end of the run, its calls were ordinary, so it no longer counts. This page shows it as it was judged before.
         </p>
       )}
+      {incident.told_before !== '' && (
+        <p class="note">
+          Revised by what was known later. Before: <Sentence text={incident.told_before} />
+        </p>
+      )}
       <p class="place">{placeText(answer)}</p>
       <div class="call-panels incident-panels">
         <Lanes incident={incident} id={id} />
