@@ -132,4 +132,5 @@ def _moved_by(first: Stretch, later: Stretch) -> float:
 
 def _ln_quartiles(counts: Float64Array) -> Float64Array:
     up_to = np.concatenate([[0.0], np.cumsum(counts)])
-    return np.interp(np.array([0.25, 0.5, 0.75]) * up_to[-1], up_to, LN_EDGES)
+    quartiles: Float64Array = np.interp(np.array([0.25, 0.5, 0.75]) * up_to[-1], up_to, LN_EDGES)
+    return quartiles
