@@ -16,10 +16,11 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.detectors import Verdicts, make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
+from chimbuko.ad.detectors.robust import FEW_LEAST_US
 from chimbuko.ad.kernels import label
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.arrays import Float64Array, Int32Array, Rows
-from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.config import LEAST_CALLS, AnalysisConfig
 from chimbuko.core.traceschema import StreamNames
 
 
@@ -75,7 +76,29 @@ class Detection:
         due = timers[is_due]
         if len(due):
             self.limits.update(due, seen[is_due], self.statistics.known(due))
-        return completed, self._select(stacks, timers, landmarks)
+        may_be_long = self._longest_of_few(stacks, timers[seen < LEAST_CALLS])
+        marks = np.concatenate([landmarks, _without(may_be_long, landmarks)])
+        return completed, self._select(stacks, timers, marks)
+
+    def _longest_of_few(self, stacks: CallStacks, timers: Timers) -> Int32Array:
+        """Return calls that the calls of other ranks may show to be abnormal, once these are known: of
+        functions with too few calls to judge yet, those that are the longest so far.
+        """
+        longest_us = self.statistics.extremes[timers, 1]
+        timers = timers[(longest_us >= FEW_LEAST_US) & (self.limits.is_judged[timers] != 0)]
+        if not len(timers):
+            return NO_ROWS
+        judged = self.schema.slices["inclusive_us" if self._use_inclusive else "exclusive_us"]
+        maximum_us = self.statistics.known(timers)[:, judged.stop - 1]
+        longest_us = self.statistics.extremes[timers, 1]
+        calls = stacks.calls[: stacks.count]
+        runtimes_us = np.where((calls["exit"] != 0) & (calls["doubts"] == 0), self._runtimes_us(calls), -1.0)
+        found = [
+            np.flatnonzero((calls["function"] == timer) & (runtimes_us == us))[:1]
+            for timer, us, most_us in zip(timers.tolist(), longest_us, maximum_us, strict=True)
+            if us >= most_us
+        ]
+        return np.concatenate([NO_ROWS, *found]).astype(np.int32)
 
     def _select(self, stacks: CallStacks, timers: Timers, landmarks: Int32Array) -> Selection:
         """Return abnormal calls, the most typical call of each function that has no ordinary one beside them

@@ -79,6 +79,8 @@ class Incident(msgspec.Struct, frozen=True):
     """Losses of ranks by the samples of a node. Where the origin is no call the first one is the origin."""
     is_of_all: bool = False
     """Whether all ranks of the program that are known, and more than one, were stopped together."""
+    told_before: str = ""
+    """Sentence that told of it before another origin, or another cause, was found; empty for none."""
 
     @property
     def id(self) -> str:

@@ -17,7 +17,9 @@ class RecurrenceKind(StrEnum):
     DRIFT = "drift"
     """All calls of one function have become slower."""
     SLOW_RANKS = "slow ranks"
-    """Ranks of one node that are slower than the others all the time, in all or most of what they compute."""
+    """Ranks that are slower than the others all the time: those of one node, in most of what they compute, or
+    those that take longer in the same functions.
+    """
 
 
 class Recurrence(msgspec.Struct, frozen=True):
@@ -42,7 +44,9 @@ class Recurrence(msgspec.Struct, frozen=True):
     examples: list[str]
     """Ids of recorded calls, the most severe first."""
     share: float = 0.0
-    """Share of the function's calls that are in a slow mode. What these take, and the others, follows."""
+    """Share of the function's calls that are in a slow mode, or that a drift has made slower. What these
+    take, and the others, follows.
+    """
     typical_us: float = 0.0
     usual_us: float = 0.0
     callers: list[str] = []

@@ -27,12 +27,10 @@ def spread(lost_us: Mapping[int, float]) -> str:
     return f"{duration(shortest)} to {duration(longest)}"
 
 
-def core_seconds(cost_us: float) -> str:
-    """Return a cost in core time, rounded as far as people read it."""
-    cost_s = cost_us / 1e6
-    if cost_s < 1e-3:
-        return f"{duration(cost_us)} of core time"
-    return f"{cost_s:,.0f} core-seconds" if cost_s >= 10 else f"{float(f'{cost_s:.2g}')} core-seconds"
+def lost_time(cost_us: float, ranks: int = 1) -> str:
+    """Return the time that was lost, and on how many ranks together it was, where these are several."""
+    together = f" on {number_of(ranks, 'ranks')} together" if ranks > 1 else ""
+    return f"{duration(cost_us)} lost{together}"
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:

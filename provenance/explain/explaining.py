@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 from sqlalchemy import Engine
 
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
+from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.interruptions import Interruptions
+from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
+from chimbuko.causes.kinds.split import main_part
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.units import number_of
 from chimbuko.provenance.explain.traceanswers import answers_of_trace
@@ -82,6 +86,7 @@ def explain(
         tracker.evidence.ranks[stream.program].add(stream.rank)
     short, inquiries = Interruptions(tracker.evidence.nodes), Inquiries(tracker.evidence)
     known: set[int] = set()
+    told = {one.incident.number: _Told.of(one.incident) for one in found.each()}
     failed: list[str] = []
     calls = looked_to_us = now_us = 0
     for flags in _batches(_flags(tracker, short, provenance.calls.in_time(CallFilter(label=None)))):
@@ -101,13 +106,38 @@ def explain(
         inquiries.take(changes, now_us / 1e6)
         requests = inquiries.due(now_us / 1e6, is_urgent=True)
         ask([request for request in requests if request.least_own_us])
-        writer.write_incidents(changes)
+        told_again = [_revised(one, told.get(one.number)) for one in changes.incidents]
+        writer.write_incidents(replace(changes, incidents=told_again))
         for one in (tracker.forget_before, short.settle_before, inquiries.settle_before):
             one(now_us - HORIZON_US)
     writer.withdraw_incidents(known)
     recurrences = [*short.found(), *recurring(provenance, slow_ranks)]
     writer.write_recurrences(recurrences)
     return Explained(calls, len(known), len(recurrences), failed)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What was told of an incident before."""
+
+    culprit: tuple[object, ...]
+    sentence: str
+    before: str
+    """Sentence that was told before that."""
+
+    @classmethod
+    def of(cls, incident: Incident) -> _Told:
+        by = main_part(incident.parts).by if incident.parts else ""
+        culprit = incident.kind, incident.rank, incident.function, by
+        return cls(culprit, sentence(incident), incident.told_before)
+
+
+def _revised(incident: Incident, told: _Told | None) -> Incident:
+    """Return an incident with what was told of it before, where origin or cause are others now."""
+    if told is None:
+        return incident
+    before = told.before or (told.sentence if told.culprit != _Told.of(incident).culprit else "")
+    return msgspec.structs.replace(incident, told_before=before)
 
 
 def _flags(tracker: IncidentTracker, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select
 from chimbuko.ad.detectors import Verdicts
 from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.core.calls.record import call_id
+from chimbuko.core.config import FEW_CALLS
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import (
     CALLS,
@@ -161,8 +162,12 @@ def _judged(connection: Connection, run: int, judge: Judge) -> Iterator[_Judged]
             columns = [np.array(column) for column in zip(*rows, strict=True)]
             (keys, programs, ranks, begin_steps, begin_rows, steps) = columns[:6]
             was_anomaly, is_relabelled = (column.astype(np.bool_) for column in columns[6:8])
-            severity, expected, exclusive, inclusive = (column.astype(np.float64) for column in columns[8:12])
-            verdicts = judge(program, function, exclusive, inclusive, expected)
+            severity, expected, exclusive, inclusive, seen = (
+                column.astype(np.float64) for column in columns[8:13]
+            )
+            # Of calls that were the first to be known the call itself was most of what was expected.
+            recorded = np.where(seen < FEW_CALLS, 0.0, expected)
+            verdicts = judge(program, function, exclusive, inclusive, recorded)
             if verdicts is None:
                 continue
             places = zip(
@@ -197,7 +202,7 @@ def _calls(connection: Connection, run: int, function: int) -> Iterator[Any]:
     call = CALLS.c
     names = (
         *("id", "program", "rank", "begin_step", "begin_row", "step", "is_anomaly", "is_relabelled"),
-        *("severity_us", "expected_us", "exclusive_us", "inclusive_us", "incident_id"),
+        *("severity_us", "expected_us", "exclusive_us", "inclusive_us", "seen", "incident_id"),
     )
     statement = (
         select(*(call[name] for name in names))

@@ -115,6 +115,9 @@ def import_records(
         raise ConfigError(f"{source}: {reason}")
     if not is_foreign(source):
         raise ConfigError(f"{source}: holds no records of Chimbuko (files such as anomalies.json)")
+    holds_run = RunDirectory(run_folder).info_path.exists()
+    if run_folder.exists() and not holds_run and (run_folder.is_file() or any(run_folder.iterdir())):
+        raise ConfigError(f"{run_folder}: is there already, and not empty; choose another with --output")
     profiles = _Profiles(source, refusals)
     config = _config(first, profiles)
     run = new_run(run_folder, [], config, None if store_url is None else public_url(store_url))

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.causes.incidents.drift import OF_RUN, Drift, drifts_of
+from chimbuko.causes.incidents.drift import Drift, drifts_of
 from chimbuko.causes.incidents.slowmodes import SlowMode, slow_modes_of
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.statistics.schema import schema_of, stored_columns
+from chimbuko.provenance.incidents.drifts import drifts
+from chimbuko.provenance.incidents.imbalance import imbalances
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -75,7 +77,6 @@ def learned(provenance: Provenance) -> Learned | None:
 
 
 MOST_FOUND = 20
-EXAMPLES_OF_DRIFT = 3
 
 
 def recurring(
@@ -100,52 +101,9 @@ def recurring(
     if known is not None:
         modes = slow_modes(provenance, known.slow_modes, causes)
         found += modes
-        found += _of_drifts(provenance, known.drifts, modes)
+        found += drifts(provenance, known.drifts, modes)
+    found += imbalances(provenance, found)
     return sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
-
-
-def _of_drifts(
-    provenance: Provenance, drifts: Sequence[Drift], modes: Sequence[Recurrence]
-) -> list[Recurrence]:
-    """Return the drifts, by what their calls lost beside what is lost in incidents and slow modes."""
-    programs = {name: number for number, name in provenance.programs().items()}
-    statistics = provenance.function_statistics()
-    calls = {(one.program, one.name): one.calls for one in statistics}
-    told_us = defaultdict(float, {(one.program, one.name): one.severity_us for one in statistics})
-    for mode in modes:
-        told_us[mode.program, mode.function] += mode.cost_us
-    least_us = OF_RUN * sum(one.calls * one.exclusive_mean_us for one in statistics)
-    left = [
-        replace(one, lost_us=one.lost_us - told_us[programs[one.program], one.function]) for one in drifts
-    ]
-    worst = sorted((one for one in left if one.lost_us >= least_us), key=lambda one: -one.lost_us)
-    return [_of_drift(provenance, one, programs[one.program], calls) for one in worst[:MOST_FOUND]]
-
-
-def _of_drift(
-    provenance: Provenance, drift: Drift, program: int, calls: dict[tuple[int, str], int]
-) -> Recurrence:
-    wanted = CallFilter(function=drift.function, program=program, label=None)
-    newest = provenance.calls.page(wanted, sort="entry_us", limit=EXAMPLES_OF_DRIFT).calls
-    first = provenance.calls.page(wanted, sort="entry_us", descending=False, limit=1).calls
-    begin_us, end_us = provenance.steps.time_range() or (0, 0)
-    return Recurrence(
-        program=program,
-        kind=RecurrenceKind.DRIFT,
-        function=drift.function,
-        calls=calls[program, drift.function],
-        cost_us=drift.lost_us,
-        shortest_us=0.0,
-        longest_us=drift.typical_us - drift.usual_us,
-        functions=[drift.function],
-        ranks=[],
-        begin_us=begin_us,
-        end_us=end_us,
-        examples=list(dict.fromkeys(call.id for call in (*newest, *first))),
-        typical_us=drift.typical_us,
-        usual_us=drift.usual_us,
-        factor=drift.factor,
-    )
 
 
 def _lost_in_incidents_us(provenance: Provenance, program: int, rank: int) -> float:

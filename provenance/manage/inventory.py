@@ -7,8 +7,17 @@ from sqlalchemy import Connection, Engine, and_, func, literal_column, select
 
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.provenance.manage.transfer import TABLES_OF_RUNS
+from chimbuko.provenance.store.coarserlevels import LEVELS
 from chimbuko.provenance.store.engine import open_for_reading, store_errors
-from chimbuko.provenance.store.tables import INCIDENTS, RECURRENCES, RUNS, STREAM_HEALTH
+from chimbuko.provenance.store.tables import (
+    ALL_RANKS,
+    INCIDENTS,
+    NEVER_US,
+    RECURRENCES,
+    RUNS,
+    STEP_LEVELS,
+    STREAM_HEALTH,
+)
 from chimbuko.runtime.runs.directory import RunInfo
 
 
@@ -24,6 +33,8 @@ class RunTotals(msgspec.Struct, frozen=True):
     lost_us: float | None = 0.0
     """Core time that incidents and recurring findings cost; None where there are anomalies without
     incidents."""
+    length_us: int = 0
+    """Time from the begin of the first step to the end of the last one."""
 
     @property
     def loss(self) -> float | None:
@@ -54,10 +65,12 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
     )
     with store_errors(engine), engine.connect() as connection:
         rows = connection.execute(statement).all()
-        lost = _lost_us(connection)
+        lost, lengths = _lost_us(connection), _lengths_us(connection)
     return {
         run_id: RunTotals(
-            int(ranks), int(anomalies), int(steps), int(gaps), lost.get(run_id, None if anomalies else 0.0)
+            *(int(ranks), int(anomalies), int(steps), int(gaps)),
+            lost.get(run_id, None if anomalies else 0.0),
+            lengths.get(run_id, 0),
         )
         for run_id, ranks, anomalies, steps, gaps in rows
     }
@@ -82,6 +95,18 @@ def _lost_us(connection: Connection) -> dict[str, float]:
         for run_id, cost_us in connection.execute(sums):
             found[run_id] = found.get(run_id, 0.0) + float(cost_us)
     return found
+
+
+def _lengths_us(connection: Connection) -> dict[str, int]:
+    step = STEP_LEVELS.c
+    wanted = step.level == LEVELS[-1], step.rank == ALL_RANKS, step.start_us < NEVER_US
+    lengths = (
+        select(RUNS.c.id, func.max(step.end_us) - func.min(step.start_us))
+        .join_from(STEP_LEVELS, RUNS, RUNS.c.number == step.run)
+        .where(*wanted)
+        .group_by(RUNS.c.id)
+    )
+    return {run_id: int(length_us) for run_id, length_us in connection.execute(lengths)}
 
 
 def stored_runs(engine: Engine) -> list[RunInfo]:

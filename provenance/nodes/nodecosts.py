@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.causes.wording import core_seconds
+from chimbuko.causes.wording import duration
 from chimbuko.provenance.nodes.nodelist import NodeFacts, node_facts, sampled_nodes
 from chimbuko.provenance.query.runreader import RunReader
 
@@ -47,5 +47,7 @@ def _cost(node: str, facts: NodeFacts) -> NodeCost | None:
     waited_us = float(sum(rank.waited_us for rank in facts.ranks))
     if first is None or waited_us <= 0.0:
         return None
-    sentence = f"On {node} {first.text}: {core_seconds(waited_us)} of waits for a core; {first.advice}."
+    sentence = (
+        f"On {node} {first.text}: its threads waited {duration(waited_us)} for a core in all; {first.advice}."
+    )
     return NodeCost(node, first.kind, sentence, waited_us, first.times[0][0])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from chimbuko.capture.trace.discovery import Transport
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan.placingadvice import AgentAdvice, Measured, advise
 from chimbuko.provenance.nodes.nodelist import NodeRank, node_facts
@@ -22,14 +23,16 @@ def measured_nodes(
 ) -> list[Measured]:
     """Return measurements of at most ``most`` nodes: those whose agents have read most rows, in this order.
 
-    Where a run has no samples of a node (``--no-node-samples``, a recorded trace), this machine's cores are
-    taken for the node's.
+    Where a run has no samples of a node (``--no-node-samples``), this machine's cores are taken for the
+    node's. Of a recorded trace nothing is measured: how fast it was read says nothing of its program.
 
     Raises
     ------
     StoreError
         The store cannot be read.
     """
+    if transport == Transport.RECORDED:
+        return []
     by_node: dict[str, list[AgentFigures]] = {}
     for figures in agents.values():
         by_node.setdefault(figures.node, []).append(figures)
@@ -56,7 +59,7 @@ def advices(run: RunDirectory, most: int) -> list[AgentAdvice]:
         transport = provenance.run().transport
         nodes = measured_nodes(provenance.reader, agents, transport, most)
     if not nodes:
-        raise ConfigError(f"{run.path}: no agent has reported what it uses")
+        raise ConfigError(f"{run.path}: no agent has reported what it uses beside a program that goes on")
     return [advise(node) for node in nodes]
 
 

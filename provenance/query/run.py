@@ -61,6 +61,16 @@ class Models:
             return None
         return FunctionModel(rows[0].version, program, function, unpacked(rows[0].model))
 
+    def versions(self, program: int, function: str) -> list[FunctionModel]:
+        """Return all models of one function that were kept, the oldest first."""
+        model = MODELS.c
+        of_function = model.function == self._reader.function_number(program, function)
+        statement = select(model.version, model.model).where(model.run == self._reader.run, of_function)
+        return [
+            FunctionModel(version, program, function, unpacked(packed))
+            for version, packed in self._reader.rows(statement.order_by(model.version))
+        ]
+
     def newest(self) -> list[FunctionModel]:
         """Return the newest model of each function, by program and name."""
         model, function = MODELS.c, FUNCTIONS.c
@@ -246,6 +256,24 @@ class Provenance:
             for (packed,) in self.reader.rows(select(columns.paths).where(*of_rank))
             for path, calls, exclusive_us in np.frombuffer(unpacked(packed), RANK_PATH).tolist()
         ]
+
+    def times_of_ranks(self) -> dict[tuple[int, str], dict[int, FunctionTime]]:
+        """Return the time in all calls of each function, by program and name, on each rank whose stream has
+        ended.
+        """
+        columns, paths, functions = RANK_PATHS.c, self.reader.names.paths, self.reader.names.functions
+        of_run = columns.run == self.reader.run
+        of_ranks = self.reader.rows(select(columns.program, columns.rank, columns.paths).where(of_run))
+        last: dict[int, str] = {}
+        times: dict[tuple[int, str], dict[int, FunctionTime]] = {}
+        for program, rank, packed in of_ranks:
+            for path, calls, exclusive_us in np.frombuffer(unpacked(packed), RANK_PATH).tolist():
+                if path not in last:
+                    last[path] = functions[paths.functions(path)[-1]]
+                on_ranks = times.setdefault((program, last[path]), {})
+                before = on_ranks.get(rank, FunctionTime(0, 0.0, 0))
+                on_ranks[rank] = FunctionTime(before.calls + calls, before.exclusive_us + exclusive_us, 0)
+        return times
 
     def calls_of_ranks(self, program: int, function: str) -> dict[int, int]:
         """Return the number of calls of a function on each rank whose stream has ended."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from chimbuko.capture.trace.discovery import Transport
 from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.provenance.manage.inventory import RunTotals, totals_of_runs
 from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
@@ -41,7 +42,9 @@ class ListedRun(msgspec.Struct, frozen=True):
     ended_us: int
     """Time of the end in µs since the epoch; 0 while the run goes on."""
     duration_us: int | None
-    """Duration in µs, up to now while the run goes on; null where it died."""
+    """Duration in µs, up to now while the run goes on; null where it died. Of a recorded trace, and of what
+    was imported, that of the program, as far as it is known.
+    """
     exit_code: int | None
     ranks: int | None
     """Number of ranks; null where the store cannot be read."""
@@ -93,7 +96,7 @@ class RunsList:
                     is_this=run == this,
                     path=str(run.path),
                     ended_us=info.ended_us,
-                    duration_us=None if ended_us is None else max(0, ended_us - info.started_us),
+                    duration_us=_duration_us(info, state, totals, ended_us),
                     exit_code=info.exit_code,
                     ranks=totals.ranks if totals else None,
                     anomalies=totals.anomalies if totals else None,
@@ -127,6 +130,12 @@ class RunsList:
         size = left_bytes(run) if run.store_path.exists() else max(left_bytes(run), info.stored_bytes)
         self._totals[run.path] = marks, totals, size
         return totals, size
+
+
+def _duration_us(info: RunInfo, state: str, totals: RunTotals | None, ended_us: int | None) -> int | None:
+    if info.transport == Transport.RECORDED or state == "imported":
+        return totals.length_us if totals and totals.length_us else None
+    return None if ended_us is None else max(0, ended_us - info.started_us)
 
 
 def _program(run: RunDirectory, info: RunInfo) -> str:

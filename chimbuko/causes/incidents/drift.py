@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array
-from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.buckets import EDGES_US, LN_EDGES, PER_DOUBLING
 from chimbuko.core.calls.waiting import Waits, waits_in
 
 LEAST_FACTOR = 1.25
 OF_RUN = 0.01
 """Share of the time of the run that a drift must have cost."""
+LEAST_CALLS = 20
+"""Number of calls below which a stretch of the run says little, and counts to the one before it."""
+ERRORS = 3.0
+"""Number of standard errors beyond which quartiles have moved."""
+LEAST_SPREAD = math.log(2.0) / PER_DOUBLING
+"""Least distance of quartiles, in the logarithm: that of the buckets."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,28 @@ class Drift:
     typical_us: float
     lost_us: float
     """Time that all its calls took more than they would have at first."""
+    before: int = 0
+    """Number of calls before it became slower; 0 where that is not known."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Calls of a function in one stretch of the run."""
+
+    counts: Float64Array
+    """Number of calls by runtime, f8[buckets]."""
+    time_us: float
+    """Time of these calls without what abnormal ones lost."""
+
+    @property
+    def calls(self) -> float:
+        """Return the number of calls."""
+        return float(self.counts.sum())
+
+    @property
+    def mean_us(self) -> float:
+        """Return the mean runtime of a call."""
+        return self.time_us / max(self.calls, 1.0)
 
 
 def drifts_of(
@@ -62,3 +91,46 @@ def drifts_of(
         for at in np.flatnonzero(is_found).tolist()
         if waits_in(functions[at][1]) is Waits.NOT
     ]
+
+
+def drift_over(program: str, function: str, stretches: Sequence[Stretch]) -> Drift | None:
+    """Return the drift of a function out of what its calls took one stretch of the run after the other.
+
+    All quartiles must be longer at the end than at first, so that a few long calls, or another mix of short
+    and long ones, are none; and so from some stretch on without an exception.
+    """
+    whole = _with_enough_calls(stretches)
+    if len(whole) < 2 or waits_in(function) is not Waits.NOT:
+        return None
+    moved = [_moved_by(whole[0], one) for one in whole]
+    since = next(at for at in range(len(moved), 0, -1) if at == 1 or moved[at - 1] < math.log(LEAST_FACTOR))
+    usual_us, typical_us = whole[0].mean_us, whole[-1].mean_us
+    if since == len(whole) or usual_us <= 0.0 or typical_us < LEAST_FACTOR * usual_us:
+        return None
+    lost_us = sum(one.time_us - usual_us * one.calls for one in whole[since:])
+    before = round(sum(one.calls for one in whole[:since]))
+    return Drift(program, function, typical_us / usual_us, usual_us, typical_us, lost_us, before)
+
+
+def _with_enough_calls(stretches: Sequence[Stretch]) -> list[Stretch]:
+    whole: list[Stretch] = []
+    for one in stretches:
+        if whole and min(whole[-1].calls, one.calls) < LEAST_CALLS:
+            one = Stretch(whole[-1].counts + one.counts, whole[-1].time_us + one.time_us)
+            whole.pop()
+        whole.append(one)
+    return whole if whole and whole[0].calls >= LEAST_CALLS else []
+
+
+def _moved_by(first: Stretch, later: Stretch) -> float:
+    """Return by how much all runtimes are longer, in the logarithm; 0 where that may be chance."""
+    was, now = _ln_quartiles(first.counts), _ln_quartiles(later.counts)
+    spread = max(float(was[2] - was[0]), float(now[2] - now[0]), LEAST_SPREAD)
+    moved = float((now - was).min())
+    return moved if moved >= ERRORS * spread / math.sqrt(min(first.calls, later.calls)) else 0.0
+
+
+def _ln_quartiles(counts: Float64Array) -> Float64Array:
+    up_to = np.concatenate([[0.0], np.cumsum(counts)])
+    quartiles: Float64Array = np.interp(np.array([0.25, 0.5, 0.75]) * up_to[-1], up_to, LN_EDGES)
+    return quartiles

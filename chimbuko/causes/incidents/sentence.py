@@ -10,7 +10,7 @@ from chimbuko.causes.kinds.children import IN_CHILD
 from chimbuko.causes.kinds.registry import cause_of
 from chimbuko.causes.kinds.split import main_part
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
-from chimbuko.causes.wording import ALIKE, core_seconds, duration, ranks_in_words, spread
+from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread
 from chimbuko.core.calls.functionnames import short_name
 from chimbuko.core.units import against_usual, number_of
 
@@ -27,7 +27,7 @@ def sentence(incident: Incident) -> str:
     clauses = [told.clause] if told is not None else [_origin(incident)] if incident.call_id else []
     waited = [] if told is None else told.waited
     clauses += _waits(incident, [one for one in incident.waited if one not in waited])
-    return f"{'; '.join(clauses)}: {core_seconds(incident.cost_us)} lost."
+    return f"{'; '.join(clauses)}: {lost_time(incident.cost_us, incident.ranks)}."
 
 
 def recurrence_sentence(recurrence: Recurrence) -> str:
@@ -38,7 +38,7 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
         RecurrenceKind.DRIFT: _drift,
         RecurrenceKind.SLOW_RANKS: _slow_ranks,
     }
-    return f"{tells[recurrence.kind](recurrence)}: {core_seconds(recurrence.cost_us)} lost in all."
+    return f"{tells[recurrence.kind](recurrence)}: {lost_time(recurrence.cost_us)} in all."
 
 
 def _interruptions(recurrence: Recurrence) -> str:
@@ -69,9 +69,13 @@ def _slow_mode(recurrence: Recurrence) -> str:
 
 def _drift(recurrence: Recurrence) -> str:
     typical, usual = duration(recurrence.typical_us), duration(recurrence.usual_us)
+    total = round(recurrence.calls / (recurrence.share or 1.0))
+    since = f"since call {total - recurrence.calls + 1:,} of {total:,}"
+    calls = since if total > recurrence.calls else f"{number_of(total, 'calls')} in all"
+    where = f", on {ranks_in_words(recurrence.ranks)}" if recurrence.ranks else ""
     return (
         f"{short_name(recurrence.function)} became slower: a call takes {typical} instead of {usual} "
-        f"at first ({recurrence.factor:.2f}×), {number_of(recurrence.calls, 'calls')} in all"
+        f"at first ({recurrence.factor:.2f}×), {calls}{where}"
     )
 
 
@@ -80,6 +84,11 @@ def _slow_ranks(recurrence: Recurrence) -> str:
     where = f" on node {recurrence.node}" if recurrence.node else ""
     functions = _functions(recurrence) or "all that they compute"
     ranks = ranks_in_words(recurrence.ranks)
+    if recurrence.usual_us and len(recurrence.functions) == 1:
+        return (
+            f"Imbalance: {functions} takes {duration(recurrence.typical_us)} on {ranks}, "
+            f"{recurrence.factor:.2f} times the {duration(recurrence.usual_us)} on the other ranks"
+        )
     return (
         f"{ranks[:1].upper()}{ranks[1:]}{where} {'take' if several else 'takes'} "
         f"{recurrence.factor:.2f} times as long as other ranks all the time, in {functions}"

@@ -44,5 +44,5 @@ LATE_CHILD = Cause(
     colour="program",
     text="before it called {function}",
     find=late_child,
-    clause=lambda part, rank: f"as it called {short_name(part.function)} {duration(part.lost_us)} later",
+    clause=lambda part, rank: f"{duration(part.lost_us)} of it before it called {short_name(part.function)}",
 )

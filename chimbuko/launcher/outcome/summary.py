@@ -10,6 +10,7 @@ import msgspec
 
 from chimbuko.capture.symbols.taunames import is_offset_name
 from chimbuko.capture.trace.discovery import Transport
+from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.census import Census, census_of
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import NO_ROOM_RECORDS, StreamHealth
@@ -77,6 +78,7 @@ class Summary(msgspec.Struct, frozen=True):
     run: str
     transport: str
     """Transport of its trace, as in ``RunInfo``."""
+    programs: int
     ranks: int
     steps: int
     rows: int
@@ -155,12 +157,16 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     elsewhere_bytes = bytes_elsewhere(run.used_store_url(provenance.run()), provenance.run().id)
     known = provenance.function_statistics()
     functions = [f for f in known if f.anomalies]
-    drifted = [f for f in known if _extent(f) >= math.log(DRIFT)]
+    recurrences = Incidents(provenance.reader).recurrences()
+    told = [one.recurrence for one in recurrences if one.recurrence.kind is RecurrenceKind.DRIFT]
+    are_told = {(one.program, one.function) for one in told}
+    drifted = [f for f in known if _extent(f) >= math.log(DRIFT) and (f.program, f.name) not in are_told]
     ranks = [r for r in provenance.steps.rank_statistics() if r.total]
     return Summary(
         budget=run_budget(provenance),
         run=str(run.path),
         transport=provenance.run().transport,
+        programs=len(provenance.programs()),
         ranks=len(health),
         steps=sum(stream.steps for stream in health),
         rows=sum(stream.rows for stream in health),
@@ -182,7 +188,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         reports=tracer_reports(provenance),
         large_step=_large_step(provenance, health),
         incidents=Incidents(provenance.reader).page(limit=MOST_SHOWN),
-        recurrences=Incidents(provenance.reader).recurrences(),
+        recurrences=recurrences,
         nodes=node_costs(provenance.reader),
         metrics=metric_findings(provenance.reader),
         lost_by_function=origins(provenance.reader, "function", MOST_ORIGINS),
@@ -230,7 +236,8 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.metrics:
         lines.append("Wrong in what the programs publish:")
         lines += [f"  {one.id:<6} {one.sentence}" for one in summary.metrics[:MOST_SHOWN]]
-    lines += worst_lines(summary.lost_by_function, summary.lost_by_rank) or _abnormal_lines(summary)
+    worst = worst_lines(summary.lost_by_function, summary.lost_by_rank, summary.programs)
+    lines += worst or _abnormal_lines(summary)
     lines += [
         f"Drifted: {shown_name(f.name)} now takes {f.drift:.2g} times as long as at first"
         for f in summary.drifted
@@ -279,11 +286,16 @@ def _abnormal_lines(summary: Summary) -> list[str]:
         for f in summary.functions
     ]
     lines.append("Worst ranks, by time lost:")
+    programs = summary.programs
     lines += [
-        f"  {format_duration_us(r.severity_us):>8}  {r.total:>5}×  rank {r.program}:{r.rank}"
+        f"  {format_duration_us(r.severity_us):>8}  {r.total:>5}×  {_rank(r.program, r.rank, programs)}"
         for r in summary.worst_ranks
     ]
     return lines
+
+
+def _rank(program: int | None, rank: int | None, programs: int) -> str:
+    return f"rank {rank}" if programs < 2 else f"rank {program}:{rank}"
 
 
 def problem_lines(problems: list[str]) -> list[str]:
@@ -422,10 +434,10 @@ def incident_lines(
 ) -> list[str]:
     """Return lines for people about what happened, the most costly first."""
     found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
-    found += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
+    found += [(one.recurrence.cost_us, one.id, one.sentence) for one in recurrences]
     found += [(one.cost_us, "node", one.sentence) for one in nodes[:MOST_SHOWN]]
     total = page.total + len(recurrences) + len(nodes)
-    lines = [f"Worst of {number_of(total, 'incidents')}, by core time lost:"]
+    lines = [f"Worst of {number_of(total, 'findings')}, by time lost, that of all ranks together:"]
     lines += [
         f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
         for cost_us, name, text in sorted(found, reverse=True)
@@ -433,7 +445,7 @@ def incident_lines(
     return lines if found else []
 
 
-def worst_lines(functions: OriginList, ranks: OriginList) -> list[str]:
+def worst_lines(functions: OriginList, ranks: OriginList, programs: int) -> list[str]:
     """Because of which functions and ranks core time was lost, and in which waits; for people.
 
     Empty where no incident has a known origin.
@@ -442,7 +454,7 @@ def worst_lines(functions: OriginList, ranks: OriginList) -> list[str]:
     if not began:
         return []
     shown = shown_names(one.function or "" for one in functions.origins)
-    lines = ["Worst functions, by core time lost because of them:"]
+    lines = ["Worst functions, by time lost because of them:"]
     lines += [
         f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  {shown[one.function or '']}"
         for one in began[:MOST_SHOWN]
@@ -455,9 +467,10 @@ def worst_lines(functions: OriginList, ranks: OriginList) -> list[str]:
     ]
     if waited:
         lines.append(f"Waited for others: {', '.join(waited)}")
-    lines.append("Worst ranks, by core time lost because of them:")
+    lines.append("Worst ranks, by time lost because of them:")
     lines += [
-        f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  rank {one.program}:{one.rank}"
+        f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  "
+        + _rank(one.program, one.rank, programs)
         for one in ranks.origins[:MOST_SHOWN]
         if one.lost_us > 0
     ]

@@ -171,6 +171,17 @@ def test_one_typical_normal_call_is_recorded_beside_the_anomalies() -> None:
     assert anomalies(again) == normals(again) == []
 
 
+def test_the_longest_of_few_calls_is_recorded_for_the_final_judgement() -> None:
+    """Its rank alone has too few calls to judge it; what the others took is known in the end."""
+    analysis = make_analysis(detector="robust", threshold=4.5, fast_side=False)
+    steps = [[(1, 20_000), (1, 20_000)], [(1, 1_200_000)], [(1, 150_000)], [(1, 1_300_000)]]
+    recorded = [
+        [one.exclusive_us for one in normals(analysis.analyse(flat_step(number, calls), NAMES).records)]
+        for number, calls in enumerate(steps)
+    ]
+    assert recorded == [[], [1_200_000], [], [1_300_000]]
+
+
 def test_a_wanted_normal_call_is_taken_from_a_later_step() -> None:
     analysis = make_analysis(threshold=6.0)
     analysis.analyse(flat_step(0, [(1, 100 + row % 5) for row in range(100)]), NAMES)

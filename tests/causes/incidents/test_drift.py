@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.causes.incidents.drift import Drift, drifts_of
+from chimbuko.causes.incidents.drift import Drift, Stretch, drift_over, drifts_of
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import EDGES_US
 
@@ -43,3 +43,40 @@ def test_what_is_no_drift_or_not_worth_it() -> None:
     assert drifts("step", 100.0, 0.5, 0.5) == []
     assert drifts("step", 100.0, 2.0, 0.5, run_us=CALLS * 100.0 * 100.0) == []
     assert drifts("MPI_Allreduce()", 100.0, 8.0, 0.5) == []
+
+
+def stretch(runtimes_us: Float64Array) -> Stretch:
+    return Stretch(np.histogram(runtimes_us, EDGES_US)[0].astype(np.float64), float(runtimes_us.sum()))
+
+
+def test_a_function_of_few_calls_that_becomes_slower_step_by_step() -> None:
+    """It goes from 1 to 5.5 ms over 1,500 calls: far fewer than an era of the detector has."""
+    runtimes_us = 1e3 + 3.0 * np.arange(1500)
+    parts = np.split(runtimes_us, [114, 514, 824, 1001])
+    found = drift_over("trouble", "search", [stretch(part) for part in parts])
+    assert found is not None
+    assert (found.before, found.usual_us) == (114, pytest.approx(1170.0, rel=0.01))
+    assert found.typical_us == pytest.approx(parts[-1].mean())
+    assert found.lost_us == pytest.approx(3.1e6, rel=0.02)
+
+
+@given(
+    st.integers(0, 1000), st.floats(5.0, 1e5), st.floats(0.0, 0.3), st.lists(st.integers(1, 400), max_size=9)
+)
+def test_chance_is_no_drift(seed: int, median_us: float, spread: float, calls: list[int]) -> None:
+    random = np.random.default_rng(seed)
+    stretches = [stretch(median_us * random.lognormal(0.0, spread, number)) for number in calls]
+    assert drift_over("heat", "relax", stretches) is None
+
+
+def test_levels_phases_and_delays_are_no_drift() -> None:
+    short, long = np.full(300, 10.0), np.full(100, 900.0)
+    level = stretch(np.concatenate([short, long]))
+    # Of a multigrid solver the coarse levels are called more often later.
+    more = stretch(np.concatenate([short, long, long]))
+    assert drift_over("hpcg", "relax", [level, level, more]) is None
+    usual, slow = stretch(np.full(100, 100.0)), stretch(np.full(100, 200.0))
+    assert drift_over("heat", "relax", [usual, slow, usual]) is None
+    assert drift_over("heat", "MPI_Allreduce()", [usual, slow, slow]) is None
+    assert drift_over("heat", "relax", [usual, slow, slow]) is not None
+    assert drift_over("heat", "relax", []) is None

@@ -41,8 +41,7 @@ def incidents(*puts: NodeBatch | list[Flag]) -> list[Incident]:
 def test_a_loss_of_which_no_call_was_flagged_is_an_incident() -> None:
     (one,) = incidents(shared(loss(1, 0, 2_000, 1_000)))
     assert sentence(one) == (
-        "spinner (root, process 4711) took core 1 for 1 s of 2 s, which rank 1 waited for: "
-        "1.0 core-seconds lost."
+        "spinner (root, process 4711) took core 1 for 1 s of 2 s, which rank 1 waited for: 1 s lost."
     )
     assert (one.kind, one.rank, one.ranks, one.flags, one.call_id) == ("waited for core", 1, 1, 0, "")
     assert (one.begin_us, one.end_us) == (at(0), at(2_000)) and one.is_loss
@@ -54,7 +53,7 @@ def test_a_rank_that_was_stopped_in_calls_that_are_usual_is_who_the_others_waite
     (one,) = incidents(stop, waits)
     assert sentence(one) == (
         "rank 3 stood still for 200 ms (stopped); ranks 0 and 1 waited 198 ms each for it in MPI_Waitall: "
-        "0.6 core-seconds lost."
+        "596 ms lost on 3 ranks together."
     )
     assert {(wait.rank, wait.for_call_id) for wait in one.waited} == {(0, ""), (1, "")}
 
@@ -92,7 +91,7 @@ def test_a_loss_that_lies_in_one_call_is_part_of_its_incident() -> None:
     assert one.call_id == call.id and not one.is_loss
     assert sentence(one) == (
         "compute on rank 3 took 200 ms, 200× its usual 1 ms, as rank 3 stood still for 199 ms (stopped): "
-        "0.2 core-seconds lost."
+        "200 ms lost."
     )
 
 
@@ -146,7 +145,7 @@ def test_what_the_analysis_itself_takes_is_an_incident_only_where_calls_are_abno
     (one,) = incidents(shared(loss(1, 0, 2_000, 1_000), by=ours), hit)
     assert sentence(one) == (
         "the analysis itself took core 1 for 1 s of 2 s, which 2 abnormal calls on rank 1 waited for: "
-        "1.0 core-seconds lost."
+        "1 s lost."
     )
     wait = replace(flag("MPI_Waitall()", 0, 100, 600, received_from=[1]), is_flagged=False)
     assert incidents(shared(loss(1, 0, 2_000, 1_000), by=ours), [wait]) == []
@@ -207,7 +206,7 @@ def test_all_ranks_that_are_stopped_at_once_are_said_to_be_also_where_no_call_wa
     stops = batch(rows, losses=[loss(rank, rank, 500 + rank, 500, True) for rank in range(4)])
     (one,) = incidents(stops)
     assert one.is_of_all and sentence(one) == (
-        "all 4 ranks stood still for 500 ms each (stopped), at the same time: 2.0 core-seconds lost."
+        "all 4 ranks stood still for 500 ms each (stopped), at the same time: 2 s lost on 4 ranks together."
     )
 
 
@@ -219,7 +218,7 @@ def test_what_a_limit_takes_is_no_core_that_somebody_took() -> None:
     (one,) = incidents(limited, hit)
     assert sentence(one) == (
         "the CPU limit of its control group kept rank 1 from running for 1 s of 2 s, with 2 abnormal calls: "
-        "1.0 core-seconds lost."
+        "1 s lost."
     )
 
 

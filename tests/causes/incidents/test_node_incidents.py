@@ -39,7 +39,7 @@ def test_ranks_waited_for_one_that_was_stopped(late: bool) -> None:
     assert (one.kind, one.rank, one.ranks) == ("stopped", 3, 4)
     assert sentence(one) == (
         "compute on rank 3 took 200 ms, 200× its usual 1 ms, as rank 3 stood still for 199 ms (stopped); "
-        "ranks 0, 1 and 2 waited 198 ms each for it in MPI_Allreduce: 0.79 core-seconds lost."
+        "ranks 0, 1 and 2 waited 198 ms each for it in MPI_Allreduce: 793 ms lost on 4 ranks together."
     )
 
 
@@ -65,7 +65,7 @@ def test_calls_that_lost_a_core_to_one_process_are_one_incident(late: bool) -> N
     )
     assert first.flags == 6 and second.flags == 1
     assert sentence(first).startswith("spinner (root, process 4711) took core 1 for ")
-    assert ", which 6 calls on ranks 1 and 3 waited for: 1.2 core-seconds lost." in sentence(first)
+    assert ", which 6 calls on ranks 1 and 3 waited for: 1.19 s lost on 2 ranks together." in sentence(first)
     assert "as spinner (root, process 4711) took core 1 for 180 ms" in sentence(second)
 
 
@@ -121,7 +121,7 @@ def test_all_ranks_may_be_stopped_at_once() -> None:
     (one,) = incidents(flags, samples)
     assert (one.kind, one.rank, [wait.rank for wait in one.waited]) == ("stopped", 0, [1])
     assert sentence(one) == (
-        "both ranks stood still for 298 ms each (stopped), at the same time: 0.6 core-seconds lost."
+        "both ranks stood still for 298 ms each (stopped), at the same time: 597 ms lost on 2 ranks together."
     )
 
 
@@ -135,7 +135,7 @@ def test_ranks_that_are_stopped_together_are_one_incident_and_one_after_the_othe
     (one,) = incidents([*flags, waits], together)
     assert sentence(one) == (
         "ranks 0, 1 and 2 stood still for 299 ms each (stopped), at the same time; "
-        "rank 3 waited 298 ms for it in MPI_Allreduce: 1.2 core-seconds lost."
+        "rank 3 waited 298 ms for it in MPI_Allreduce: 1.20 s lost on 4 ranks together."
     )
     # One was stopped when half of the other's time was over.
     apart = [flag("compute", 0, 0, 300), flag("compute", 1, 160, 460)]

@@ -28,24 +28,24 @@ def test_who_was_late_who_waited_and_what_it_cost() -> None:
     ]  # fmt: skip
     assert told(flag("checkpoint [{heat.c} {3,0}]", 0, 0, 275, usual_ms=23), *waits) == [
         "checkpoint on rank 0 took 275 ms, 12× its usual 23 ms; ranks 1, 2 and 3 waited 246 ms each for it "
-        "in MPI_Allreduce: 0.99 core-seconds lost."
+        "in MPI_Allreduce: 990 ms lost on 4 ranks together."
     ]
 
 
 def test_a_late_launch_is_named() -> None:
     newton = flag("MD_NEWTON", 7, 0, 310, usual_ms=60, children=[("MD_FORCES", 250, 300)])
     assert told(newton) == [
-        "MD_NEWTON on rank 7 spent 260 ms in its own code, 4.3× its usual 60 ms, as it called "
-        "MD_FORCES 200 ms later: 0.2 core-seconds lost."
+        "MD_NEWTON on rank 7 spent 260 ms in its own code, 4.3× its usual 60 ms, 200 ms of it "
+        "before it called MD_FORCES: 200 ms lost."
     ]
 
 
 def test_waits_for_nobody_on_record() -> None:
     assert told(flag("MPI_Recv()", 1, 0, 51, received_from=[2])) == [
-        "rank 1 waited 50 ms for rank 2, of which nothing is on record, in MPI_Recv: 0.05 core-seconds lost."
+        "rank 1 waited 50 ms for rank 2, of which nothing is on record, in MPI_Recv: 50 ms lost."
     ]
     assert told(flag("MPI_Barrier()", 0, 0, 51), flag("MPI_Barrier()", 1, 10, 51)) == [
-        "ranks 0 and 1 waited 40 ms to 50 ms in MPI_Barrier: 0.09 core-seconds lost."
+        "ranks 0 and 1 waited 40 ms to 50 ms in MPI_Barrier: 90 ms lost on 2 ranks together."
     ]
 
 
@@ -66,8 +66,7 @@ def test_more_calls_are_named() -> None:
     tracker.put([solve(100, 100)])
     (incident,) = tracker.update().incidents
     assert sentence(incident) == (
-        "solve on rank 1 took 100 ms, 20× its usual 5 ms, as it called sweep more often: "
-        "0.095 core-seconds lost."
+        "solve on rank 1 took 100 ms, 20× its usual 5 ms, as it called sweep more often: 95 ms lost."
     )
 
 
@@ -78,7 +77,7 @@ def test_a_counter_is_named() -> None:
     (incident,) = tracker.update().incidents
     assert sentence(incident) == (
         "relax on rank 1 took 50 ms, 50× its usual 1 ms, as PAPI_L3_TCM rose by 40× as much as usual: "
-        "0.049 core-seconds lost."
+        "49 ms lost."
     )
 
 
@@ -104,16 +103,22 @@ def test_drift_and_slow_ranks() -> None:
     )
     assert recurrence_sentence(usual) == (
         "relax became slower: a call takes 2 ms instead of 1.50 ms at first (1.33×), 23,996 calls in all: "
-        "8.2 core-seconds lost in all."
+        "8.17 s lost in all."
     )
     slow = msgspec.structs.replace(
         usual, kind=RecurrenceKind.SLOW_RANKS, functions=[], ranks=[4, 5], node="n7"
     )
     assert recurrence_sentence(slow) == (
         "Ranks 4 and 5 on node n7 take 1.33 times as long as other ranks all the time, "
-        "in all that they compute: 8.2 core-seconds lost in all."
+        "in all that they compute: 8.17 s lost in all."
     )
-    one = msgspec.structs.replace(slow, functions=["relax()"], ranks=[4], node="")
+    since = msgspec.structs.replace(usual, calls=22_000, share=22_000 / 23_996, ranks=[2])
+    assert ", since call 1,997 of 23,996, on rank 2: " in recurrence_sentence(since)
+    uneven = msgspec.structs.replace(slow, functions=["relax()"], ranks=[4], node="")
+    assert recurrence_sentence(uneven).startswith(
+        "Imbalance: relax takes 2 ms on rank 4, 1.33 times the 1.50 ms on the other ranks: "
+    )
+    one = msgspec.structs.replace(uneven, usual_us=0.0)
     assert recurrence_sentence(one).startswith(
         "Rank 4 takes 1.33 times as long as other ranks all the time, in relax: "
     )

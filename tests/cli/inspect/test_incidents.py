@@ -95,5 +95,5 @@ def test_show_tells_of_an_incident_and_a_call_leads_to_it(run: RunDirectory) -> 
 def test_the_summary_begins_with_the_worst(run: RunDirectory) -> None:
     explain_run(run)
     lines = summary_lines(summarize(run, []))
-    assert lines[1] == "Worst of 2 incidents, by core time lost:"
+    assert lines[1] == "Worst of 2 findings, by time lost, that of all ranks together:"
     assert "compute on rank 3 took 100 ms" in lines[2]

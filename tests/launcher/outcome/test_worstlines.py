@@ -17,16 +17,21 @@ def test_who_waited_is_not_among_the_worst() -> None:
         Origin(0, None, "MPI_Allreduce()", 0, 0.0, 900e3),
     )
     ranks = of(Origin(0, 3, None, 3, 370e3, 0.0), Origin(0, 1, None, 0, 0.0, 940e3))
-    assert worst_lines(functions, ranks) == [
-        "Worst functions, by core time lost because of them:",
+    assert worst_lines(functions, ranks, programs=1) == [
+        "Worst functions, by time lost because of them:",
         "    350 ms      2×  relax",
         "   20.0 ms      1×  MPI_Waitall()",
         "Waited for others: 900 ms in MPI_Allreduce(), 40.0 ms in MPI_Waitall()",
-        "Worst ranks, by core time lost because of them:",
-        "    370 ms      3×  rank 0:3",
+        "Worst ranks, by time lost because of them:",
+        "    370 ms      3×  rank 3",
     ]
+
+
+def test_ranks_of_several_programs_have_both_numbers() -> None:
+    worst = of(Origin(0, None, "relax", 2, 350e3, 0.0)), of(Origin(1, 3, None, 3, 370e3, 0.0))
+    assert worst_lines(*worst, programs=2)[-1] == "    370 ms      3×  rank 1:3"
 
 
 def test_where_nothing_is_known_to_have_begun_there_is_nothing_to_say() -> None:
     waits = of(Origin(0, None, "MPI_Recv()", 0, 0.0, 5e3))
-    assert worst_lines(waits, of()) == []
+    assert worst_lines(waits, of(), programs=1) == []

@@ -39,7 +39,7 @@ def test_a_chain_is_one_incident_and_its_calls_say_so(
     assert (one.flags, one.ranks, page.total) == (4, 4, 1)
     assert one.sentence == (
         "compute on rank 3 took 100 ms, 100× its usual 1 ms; ranks 0 and 2 waited 95 ms each for it "
-        "in MPI_Recv; rank 1 waited 95 ms for it in MPI_Waitall: 0.38 core-seconds lost."
+        "in MPI_Recv; rank 1 waited 95 ms for it in MPI_Waitall: 384 ms lost on 4 ranks together."
     )
     calls = provenance.calls.page(CallFilter(incident="I1")).calls
     assert {call.id for call in calls} == {one.id for one in chain()}
@@ -71,6 +71,11 @@ def test_finding_them_again_changes_nothing_and_what_is_new_gets_new_numbers(
     explain(engine, RUN_ID)
     first = Incidents(provenance.reader).page(sort="begin_us").incidents[0]
     assert (first.id, first.call_id, first.flags) == ("I1", ORIGIN, 4)
+    # What was told of it before stays, whoever looks again.
+    for _ in range(2):
+        assert Incidents(provenance.reader).one("I1").incident.told_before == before[0].sentence
+        explain(engine, RUN_ID)
+    assert Incidents(provenance.reader).one("I2").incident.told_before == ""
 
 
 def test_one_that_became_part_of_another_leads_on_to_it(

@@ -167,6 +167,22 @@ def test_calls_are_judged_some_at_a_time(
     assert relabel(engine, RUN_ID, judge, is_deleting=False) == Relabelled(5, 2, 1, 0)
 
 
+def test_what_was_expected_of_the_first_calls_of_a_rank_does_not_count(
+    engine: Engine, any_store_url: str
+) -> None:
+    """The call itself was most of it."""
+    writer = Writer(engine, RUN_ID)
+    writer.write_run(make_run(store_url=any_store_url))
+    writer.write_statistics(RunStatistics({0: "heat"}))
+    writer.write([make_batch(records=[msgspec.structs.replace(call(0, 9000, Label.NORMAL), seen=1)])])
+
+    def judged(*of: object) -> Verdicts:
+        assert isinstance(of[-1], np.ndarray) and not of[-1].any()
+        return verdicts(np.array([9000.0]), np.array([60.0]), 900.0, 40.0)
+
+    assert relabel(engine, RUN_ID, judged, is_deleting=False).now_abnormal == 1
+
+
 def test_the_last_word_on_a_call_is_that_of_the_judgement(
     stored: tuple[Engine, Callable[[], Provenance]],
 ) -> None:

@@ -163,6 +163,10 @@ def test_nothing_is_made_of_nothing(tmp_path: Path) -> None:
         import_records(source, run)
     assert not run.exists()
     run.mkdir()
+    (run / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="not empty; choose another with --output"):
+        import_records(VERSION_1, run)
+    assert [path.name for path in run.iterdir()] == ["notes.txt"]
     (run / "run.json").write_text("{}")
     with pytest.raises(ConfigError, match="holds a run already"):
         import_records(VERSION_1, run)

@@ -71,7 +71,7 @@ def test_what_is_told_of_a_slow_mode(writer: Writer, provenance: Provenance, eng
     ((told, one),) = found(writer, provenance, engine, mode("step"), calls)
     assert told == (
         "step: 62 of 10,000 calls (0.62 %) take 80 ms on average instead of 15 µs, called by solve, "
-        "every 1 s, seen on rank 3: 5.0 core-seconds lost in all."
+        "every 1 s, seen on rank 3: 4.96 s lost in all."
     )
     # Eight are incidents, and count there.
     assert (one.kind, one.calls, one.ranks) == (RecurrenceKind.SLOW_MODE, 62, [3])

@@ -58,7 +58,7 @@ def test_facts_are_those_of_all_sums(writer: Writer, provenance: Provenance) -> 
     (cost,) = node_costs(provenance.reader)
     assert (cost.node, cost.kind, cost.cost_us, cost.begin_us) == (NODE_NAME, "oversubscribed", 6e6, at(0))
     assert cost.sentence == (
-        f"On {NODE_NAME} 2 threads share 1 core: 6.0 core-seconds of waits for a core; give each its own."
+        f"On {NODE_NAME} 2 threads share 1 core: its threads waited 6 s for a core in all; give each its own."
     )
 
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from chimbuko.cli.execute.launch import command as launch
 from chimbuko.cli.plan.agents import command
 from chimbuko.core.errors import ConfigError
+from chimbuko.provenance.nodes.placing import measured_nodes
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.protocol.telemetry import AgentFigures, AgentLoad
 from chimbuko.viz.http.app import create_app
@@ -60,6 +61,13 @@ def test_the_command_has_all_of_it_for_people(reported: MadeRun) -> None:
     assert "node1: --agents 1 --period" in text
     assert "4 streams with 50,500 events/s" in text
     assert "shared" in text and "own" in text
+
+
+def test_how_fast_a_recorded_trace_was_read_says_nothing_of_its_program(reported: MadeRun) -> None:
+    with open_run(reported.directory) as provenance:
+        agents = {"a": FIGURES}
+        assert measured_nodes(provenance.reader, agents, "files", 1)
+        assert measured_nodes(provenance.reader, agents, "recorded", 1) == []
 
 
 def test_a_run_without_agents_says_so(api: Api, finished: MadeRun) -> None:

@@ -7,9 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from chimbuko.core.calls.record import StepCount
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.runs.directory import new_run
 from chimbuko.viz.api.runslist import RunsList
+from tests.sample_records import make_batch
 
 
 @pytest.mark.parametrize(
@@ -26,3 +30,22 @@ def test_a_run_is_listed_with_its_programs(tmp_path: Path, command: list[str], p
     run.programs_path.write_bytes(msgspec.json.encode({"solve": 0, "render": 1}))
     (listed,) = RunsList(tmp_path).answer().runs
     assert listed.program == program
+
+
+@pytest.mark.parametrize(("transport", "duration_us"), [("recorded", 36_000_000), ("files", 5_500_000)])
+def test_a_recorded_trace_took_as_long_as_its_program(
+    tmp_path: Path, transport: str, duration_us: int
+) -> None:
+    run = new_run(tmp_path / "run", ["--trace", "*.bp"], AnalysisConfig(), None)
+    info = run.read_info()
+    info = msgspec.structs.replace(
+        info, transport=transport, state="finished", ended_us=info.started_us + 5_500_000
+    )
+    run.write_info(info)
+    engine = open_for_writing(run.store_url)
+    writer = Writer(engine, info.id)
+    writer.write_run(info)
+    writer.write([make_batch(steps=[StepCount(0, 1, 0, 1_000_000, 37_000_000, 9, 0, 0.0)])])
+    close(engine)
+    (listed,) = RunsList(tmp_path).answer().runs
+    assert listed.duration_us == duration_us

@@ -245,7 +245,7 @@ def test_what_recurs_has_a_page(watched: Watched, provenance: Provenance) -> Non
     found = Incidents(provenance.reader).recurrences()[0]
     page = opened(watched, "", "[data-finding]")
     page.click(f"[data-finding={found.id}]")
-    page.wait_for_selector("[data-figure='core time lost']")
+    page.wait_for_selector("[data-figure='time lost']")
     settled(page)
     assert found.sentence in page.locator("[data-answer]").inner_text()
     assert page.url.endswith(f"/incident/{found.id}")

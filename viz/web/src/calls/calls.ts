@@ -8,7 +8,7 @@ import * as api from '../shared/api/requests';
 import { go, view } from '../shared/address/address';
 import * as overview from '../overview/overview';
 import { question } from '../shared/session/question';
-import { programs, run, zero_us } from '../shared/session/session';
+import { programs, run, status, zero_us } from '../shared/session/session';
 
 /** The filters as a text; null until the run's start is known, from which times count. */
 export const filters = computed(() => {
@@ -88,6 +88,7 @@ export const wording = computed<Wording>(() => ({
   programs: programs.value,
   metric: run.value.value?.config.metric ?? 'exclusive',
   scoreUnit: run.value.value?.score_unit ?? '',
+  isOver: status.value?.state === 'ended',
 }));
 
 /** Ids of the anomalies that match the filters, in the order of the list. */

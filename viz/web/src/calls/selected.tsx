@@ -4,6 +4,7 @@ import { duration, exact, ratio, score, sinceStart, wallClock } from '../shared/
 import type { View } from '../shared/address/model/view';
 import { addressOf, follow, view } from '../shared/address/address';
 import { detail, wording } from './calls';
+import { openEnd } from './model/callpoints';
 import { IncidentLink } from '../shared/parts/incidentlink';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Sign } from './calltable';
@@ -59,7 +60,7 @@ function Onward({ text, title, to }: { text: string; title: string; to: Partial<
 }
 
 function Fields({ record }: { record: CallRecord }) {
-  const { zero_us, metric, scoreUnit } = wording.value;
+  const { zero_us, metric, scoreUnit, isOver = false } = wording.value;
   const usual = record.expected_us > 0 ? `, ${ratio(record[`${metric}_us`] / record.expected_us)}` : '';
   const fields: [string, string][] = [
     ['inclusive', duration(record.inclusive_us)],
@@ -73,7 +74,7 @@ function Fields({ record }: { record: CallRecord }) {
     ['node', record.node || 'unknown'],
     ['step', exact(record.step)],
     ['entry', sinceStart(record.entry_us - zero_us)],
-    ['exit', record.exit_us === 0 ? 'has not ended' : sinceStart(record.exit_us - zero_us)],
+    ['exit', record.exit_us === 0 ? openEnd(isOver) : sinceStart(record.exit_us - zero_us)],
     ['time of day', wallClock(record.entry_us)],
     ['called by', record.call_stack[1] === undefined ? 'unknown' : shorten(record.call_stack[1].function, 28).text],
     ['call', record.id],

@@ -27,7 +27,7 @@ export function WhereItRuns() {
   return (
     <Panel name="placement" title="Where the analysis runs best" summary={summary} asks={{ json: ['placement', []] }}>
       {nodes.length === 0 ? (
-        <Empty>Not known until agents have reported the cost of some steps: they report every ten seconds.</Empty>
+        <Empty>Known once agents have reported the cost of some steps, every ten seconds, of a program that goes on; of a recorded trace it is not.</Empty>
       ) : (
         nodes.map((node) => <Node key={node.node} {...node} />)
       )}

@@ -1,7 +1,6 @@
 import { causeOf } from './model/causes';
 import { chainOf, consequenceText, isLoss, originText } from './model/chain';
 import { shorten } from '../shared/names/names';
-import { coreSeconds } from '../shared/names/answer';
 import { showCommand } from '../shared/asking/commands';
 import { duration, exact, plural } from '../shared/units/units';
 import { incidentRequest } from '../shared/api/requests';
@@ -46,7 +45,7 @@ export function Chain({ incident, id }: { incident: Incident; id: string }) {
       </ol>
       {rest.length > 0 && (
         <p class="unit">
-          and {exact(rest.length)} more, which lost {coreSeconds(rest.reduce((sum, { waited }) => sum + waited.lost_us, 0))}:{' '}
+          and {exact(rest.length)} more, which lost {duration(rest.reduce((sum, { waited }) => sum + waited.lost_us, 0))}:{' '}
           <a href={addressOf(all)} onClick={(event) => follow(event, all)}>
             all its calls
           </a>

@@ -1,6 +1,5 @@
 import { showCommand } from '../shared/asking/commands';
-import { coreSeconds } from '../shared/names/answer';
-import { plural, sinceStart, wallClock } from '../shared/units/units';
+import { duration, plural, sinceStart, wallClock } from '../shared/units/units';
 import { isMetric, isRecurring, type View } from '../shared/address/model/view';
 import { incidentRequest } from '../shared/api/requests';
 import { addressOfApi } from '../shared/api/http';
@@ -61,6 +60,11 @@ function Page({ answer }: { answer: IncidentAnswer }) {
           By what was known at the end of the run, its calls were ordinary, so it no longer counts. This page shows it as it was judged before.
         </p>
       )}
+      {incident.told_before !== '' && (
+        <p class="note">
+          Revised by what was known later. Before: <Sentence text={incident.told_before} />
+        </p>
+      )}
       <p class="place">{placeText(answer)}</p>
       <div class="call-panels incident-panels">
         <Lanes incident={incident} id={id} />
@@ -79,7 +83,7 @@ function placeText({ summary, incident }: IncidentAnswer): string {
     `from ${sinceStart(summary.begin_us - zero_us.value)} (${wallClock(summary.begin_us)})`,
     incident.node && `node ${incident.node}`,
     `${plural(summary.flags, 'abnormal call')} on ${plural(summary.ranks, 'rank')}`,
-    `${coreSeconds(summary.cost_us)} lost`,
+    `${duration(summary.cost_us)} lost`,
   ];
   return parts.filter((part) => part !== '').join(' · ');
 }

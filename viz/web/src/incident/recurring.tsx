@@ -1,7 +1,6 @@
 import { CallTimeline } from '../call/calltimeline';
 import { DistributionPanel, type RuntimeMark } from '../function/distribution';
 import { showCommand } from '../shared/asking/commands';
-import { coreSeconds } from '../shared/names/answer';
 import { shorten } from '../shared/names/names';
 import { duration, exact, percent, sinceStart } from '../shared/units/units';
 import { recurrenceRequest } from '../shared/api/requests';
@@ -87,7 +86,7 @@ function Figures({ found: { recurrence } }: { found: RecurrenceSummary }) {
   const named = ranks.slice(0, MOST_RANKS).join(', ');
   const figures: [string, string][] = [
     ['kind', kind],
-    ['core time lost', coreSeconds(cost_us)],
+    ['time lost', duration(cost_us)],
     ['calls', calls === 0 ? '' : exact(calls)],
     ['share of all', share === 0 ? '' : percent(share)],
     ['times as long', factor === 1 ? '' : factor.toFixed(2)],

@@ -9,6 +9,7 @@ import { addressOf, follow, go, view } from '../shared/address/address';
 import { calls, callsAsked, list, listed, LISTED } from './overview';
 import { ListChoice } from './listchoice';
 import { hideTip, hoveredFunction, hoveredRank, showTip } from '../shared/session/page';
+import { openEnd } from '../calls/model/callpoints';
 import { programs, run, status, zero_us } from '../shared/session/session';
 import { Triangle } from '../shared/charts/mark';
 import { NodeLink } from '../shared/parts/nodelink';
@@ -154,7 +155,7 @@ function callTip(row: CallSummary): string[] {
     `exclusive ${duration(row.exclusive_us)}, inclusive ${duration(row.inclusive_us)}; expected ${duration(row.expected_us)}`,
     `${duration(row.severity_us)} lost, score ${digits(row.score)}`,
     `${ranked(keyOf(row), programs.value)}, thread ${row.thread}${row.node ? `, node ${row.node}` : ''}, step ${exact(row.step)}`,
-    `${sinceStart(row.entry_us - zero_us.value)} to ${row.exit_us === 0 ? 'now: it has not ended' : sinceStart(row.exit_us - zero_us.value)}`,
+    `${sinceStart(row.entry_us - zero_us.value)} to ${row.exit_us === 0 ? openEnd(status.value?.state === 'ended') : sinceStart(row.exit_us - zero_us.value)}`,
     wallClock(row.entry_us),
     'click: why?',
   ];

@@ -1,4 +1,4 @@
-import { ranked } from '../shared/names/answer';
+import { originName, ranked } from '../shared/names/answer';
 import { incidentsCommand } from '../shared/asking/commands';
 import { shorten, wrapped } from '../shared/names/names';
 import { clock, lostUnit, count, exact, inUnit, plural, sinceStart } from '../shared/units/units';
@@ -18,7 +18,7 @@ import type { IncidentsAnswer, IncidentSummary, MetricFinding, NodeCost, Recurre
 
 const orderOf = (found: IncidentsAnswer | null): string => (found === null ? '' : findingsOf(found).map(findingKey).join('\n'));
 
-/** Findings about published quantities, and then incidents and recurring findings, the most core time lost first. */
+/** Findings about published quantities, and then incidents and recurring findings, the most time lost first. */
 export function FindingsList() {
   const held = useHeld(incidents.value.value, orderOf);
   const found = held.shown;
@@ -36,7 +36,7 @@ export function FindingsList() {
           <NewOrder held={held} />
           {found !== null && (
             <span class="unit" data-total={found.total}>
-              {count(found.total + found.recurrences.length + found.nodes.length)} · core {unit === 'clock' ? 'h:mm:ss' : unit}
+              {countText(found, unit === 'clock' ? 'h:mm:ss' : unit)}
             </span>
           )}
         </>
@@ -65,6 +65,12 @@ export function FindingsList() {
   );
 }
 
+/** Number of findings, with the unit in which their times stand. */
+function countText({ total, recurrences, nodes }: IncidentsAnswer, unit: string): string {
+  const all = total + recurrences.length + nodes.length;
+  return all === 0 ? 'none' : `${count(all)} · lost, ${unit}`;
+}
+
 const rankOf = (row: IncidentSummary): string | null => (row.rank === null ? null : `${row.program}:${row.rank}`);
 
 const originOf = (row: IncidentSummary): string => (row.rank === null ? 'rank unknown' : ranked(`${row.program}:${row.rank}`, programs.value));
@@ -75,7 +81,7 @@ function IncidentLine({ row, cost }: { row: IncidentSummary; cost: string }) {
       id={row.id}
       mark="◆"
       rank={rankOf(row)}
-      name={row.function === '' ? 'not on record' : shorten(row.function, 28).text}
+      name={originName(row, 28)}
       cost={cost}
       where={`${originOf(row)}, ${clock(row.begin_us - zero_us.value)}: ${row.kind}, ${plural(row.ranks, 'rank')} lost time`}
       sentence={row.sentence}
@@ -193,7 +199,7 @@ function FindingTable({ findings }: { findings: readonly Finding[] }) {
   const columns = [
     { heading: 'finding' },
     { heading: 'what happened' },
-    { heading: 'core-seconds lost', isNumber: true },
+    { heading: 'lost, s', isNumber: true },
     { heading: 'origin' },
     { heading: 'cause' },
     { heading: 'abnormal calls', isNumber: true },

@@ -198,7 +198,7 @@ function summaryOf(shown: FunctionLines | null, names: ReadonlyMap<string, Short
   const first = shown?.top[0];
   if (!shown || !first) return 'No function with anomalies.';
   const name = names.get(first.name)?.text ?? first.name;
-  if (shown.by === 'origin') return `Most core time was lost because of ${name}: ${duration(first.value)}.`;
+  if (shown.by === 'origin') return `Most time was lost because of ${name}: ${duration(first.value)}.`;
   if (shown.by === 'severity_us') return `${name} lost most time: ${duration(first.severity_us)}.`;
   return `Of ${exact(shown.functions)} functions, ${name} has the highest ${STATISTIC_NAMES[shown.by]} of anomalies per step: ${text(first.value)}.`;
 }
@@ -210,7 +210,7 @@ function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: R
   const isOrigin = shown?.by === 'origin';
   const isOther = shown !== null && !isTime(shown);
   const numbers = isOrigin
-    ? ['incidents', `lost at origin, ${heading}`, `waited, ${heading}`]
+    ? ['incidents', `lost because of it, ${heading}`, `waited for others, ${heading}`]
     : [...(isOther ? [STATISTIC_NAMES[shown.by]] : []), 'anomalies', `lost, ${heading}`];
   const line = (list: string, row: FunctionLine): ComponentChildren[] => [
     list,

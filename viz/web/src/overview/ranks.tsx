@@ -170,7 +170,7 @@ function summaryOf(shown: RankLines): string {
   const first = shown.top[0];
   if (!first) return 'No rank has reported yet.';
   const name = ranked(keyOf(first), programs.value);
-  if (shown.by === 'origin') return `Of ${exact(shown.ranks)} ranks, most core time was lost because of ${name}: ${duration(first.value)}.`;
+  if (shown.by === 'origin') return `Of ${exact(shown.ranks)} ranks, most time was lost because of ${name}: ${duration(first.value)}.`;
   if (shown.by === 'severity_us') return `Of ${exact(shown.ranks)} ranks, ${name} lost most time in its abnormal calls: ${duration(first.value)}.`;
   return `Of ${exact(shown.ranks)} ranks, ${name} has the highest ${STATISTIC_NAMES[shown.by]} of anomalies per step: ${digits(first.value)}.`;
 }

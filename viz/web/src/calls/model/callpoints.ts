@@ -18,6 +18,8 @@ export interface Wording {
   programs: number;
   metric: Run['config']['metric'];
   scoreUnit: string;
+  /** Whether the run has ended, so that a call that is open then goes on no more. */
+  isOver?: boolean;
 }
 
 /** Id of the call at an index. */
@@ -76,12 +78,15 @@ export function anomaliesBy({ columns }: Points, sort: Sort, descending: boolean
   return found.sort((a, b) => way * ((values[a] as number) - (values[b] as number)));
 }
 
+/** Until when a call lasts that has no end in anything that was recorded, as the `main` of many programs. */
+export const openEnd = (isOver: boolean): string => (isOver ? 'the end of what was recorded' : 'now: it has not ended');
+
 /** Lines of a call's tooltip: function, runtime, expectation, judgement, place, time and context. */
-export function callLines(call: CallSummary & { caller?: string | null }, { zero_us, programs, metric, scoreUnit }: Wording): string[] {
+export function callLines(call: CallSummary & { caller?: string | null }, { zero_us, programs, metric, scoreUnit, isOver = false }: Wording): string[] {
   const took = call[`${metric}_us`];
   const times = call.expected_us > 0 ? `, ${ratio(took / call.expected_us)}` : '';
   const isAnomaly = call.label === 'anomaly';
-  const until = call.exit_us === 0 ? 'now: it has not ended' : sinceStart(call.exit_us - zero_us);
+  const until = call.exit_us === 0 ? openEnd(isOver) : sinceStart(call.exit_us - zero_us);
   const by = call.caller === undefined ? '' : call.caller === null ? 'caller unknown, ' : `called by ${shorten(call.caller, 40).text}, `;
   return [
     call.function.length > 240 ? `${call.function.slice(0, 239)}…` : call.function,

@@ -2,7 +2,6 @@
 
 import { pathOf, type Frame, type Matches } from './frames';
 import type { Box } from './flamelayout';
-import { coreSeconds } from '../../shared/names/answer';
 import { shorten } from '../../shared/names/names';
 import { duration, exact, percent, plural } from '../../shared/units/units';
 import type { Weight } from '../../shared/address/model/view';
@@ -22,7 +21,7 @@ export function flameAnswer(frames: readonly Frame[], weight: Weight): string {
   for (const frame of frames) if (frame.name !== '') own.set(frame.name, (own.get(frame.name) ?? 0) + frame.own_us);
   const [name, us] = [...own].reduce((most, one) => (one[1] > most[1] ? one : most));
   const what = weight === 'lost' ? 'lost compared with usual runtimes, waits included' : 'in calls';
-  return `${coreSeconds(all.total_us)} ${what}: ${shareOf(us, all)} in ${shorten(name, 40).text} itself.`;
+  return `${duration(all.total_us)} ${what}: ${shareOf(us, all)} in ${shorten(name, 40).text} itself.`;
 }
 
 /** Lines of a frame's tooltip. */

@@ -5,7 +5,7 @@ import { digits, duration, exact, plural } from '../../shared/units/units';
 import type { FunctionRanking, FunctionRankRow, FunctionRow, Origin, OriginsAnswer, Ranking, RankRow } from '../../shared/api/types';
 
 export const STATISTIC_NAMES: Record<RankedBy, string> = {
-  origin: 'at origin',
+  origin: 'lost because of it',
   severity_us: 'time lost',
   mean: 'average',
   stddev: 'standard deviation',
@@ -81,7 +81,7 @@ export function rankedRanks({ statistic, ranks, top, bottom }: Ranking): RankLin
   };
 }
 
-/** Ranks by the core time that was lost because of them. */
+/** Ranks by the time that was lost because of them. */
 export function originRanks({ origins, total }: OriginsAnswer): RankLines {
   const line = (row: Origin): RankLine => ({
     program: row.program,
@@ -91,10 +91,10 @@ export function originRanks({ origins, total }: OriginsAnswer): RankLines {
     facts: originFacts(row),
     cells: [exact(row.incidents), duration(row.lost_us), duration(row.waited_us)],
   });
-  return { by: 'origin', ranks: total, headings: ['incidents', 'lost at origin', 'waited'], top: origins.map(line), bottom: [] };
+  return { by: 'origin', ranks: total, headings: ['incidents', 'lost because of it', 'waited for others'], top: origins.map(line), bottom: [] };
 }
 
-/** Functions by the core time that was lost because of them. */
+/** Functions by the time that was lost because of them. */
 export function originFunctions({ origins, total }: OriginsAnswer): FunctionLines {
   const line = (row: Origin): FunctionLine => ({
     program: row.program,
@@ -109,7 +109,7 @@ export function originFunctions({ origins, total }: OriginsAnswer): FunctionLine
 }
 
 const originFacts = (row: Origin): string[] => [
-  row.incidents === 0 ? 'no incident began here' : `${plural(row.incidents, 'incident')} began here and cost ${duration(row.lost_us)} of core time`,
+  row.incidents === 0 ? 'no incident began here' : `${plural(row.incidents, 'incident')} began here and cost ${duration(row.lost_us)} on all ranks together`,
   `${duration(row.waited_us)} waited here for others`,
 ];
 

@@ -66,7 +66,7 @@ export const getMetricFinding = (id: string, signal: AbortSignal): Promise<Metri
 
 export const getIncident = (id: string, signal: AbortSignal): Promise<IncidentAnswer> => get(...incidentRequest(id), signal);
 
-/** Ranks or functions by the core time that was lost because of them. */
+/** Ranks or functions by the time that was lost because of them. */
 export const originsRequest = (by: OriginsAnswer['by'], n: number): Request => [
   'origins',
   [

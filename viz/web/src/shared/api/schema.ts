@@ -1275,6 +1275,7 @@ export interface components {
             is_flagged: boolean;
             losses: components["schemas"]["NodeLoss"][];
             is_of_all: boolean;
+            told_before: string;
         };
         /**
          * Part

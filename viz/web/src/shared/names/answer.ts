@@ -3,8 +3,8 @@
 import { judgedUs } from './calls';
 import { shorten } from './names';
 import { oneRank, type RankRange } from '../address/model/ranges';
-import { count, digits, duration, percent, plural, ratio } from '../units/units';
-import type { Answer, CallSummary, FunctionStatistics, IncidentsAnswer, Run } from '../api/types';
+import { count, duration, percent, plural, ratio } from '../units/units';
+import type { Answer, CallSummary, FunctionStatistics, IncidentsAnswer, IncidentSummary, Run } from '../api/types';
 
 /** Ranks in words: `rank 3`, with several programs `rank 1:3`, or `ranks 16..31`. */
 export const ranked = (rank: RankRange, programs: number): string => `${oneRank(rank) === null ? 'ranks' : 'rank'} ${programs > 1 ? rank : rank.split(':')[1]}`;
@@ -28,17 +28,23 @@ export function incidentsAnswer({ incidents, recurrences, total, cost_us }: Inci
     ...(total > 0 || recurrences.length === 0 ? [plural(total, 'incident')] : []),
     ...(recurrences.length > 0 ? [plural(recurrences.length, 'recurring finding')] : []),
   ];
-  const all = `${found.join(' and ')} lost ${coreSeconds(cost_us + recurring_us)}`;
+  const all = `${found.join(' and ')} lost ${duration(cost_us + recurring_us)} in all`;
   const worst = incidents[0];
   const [recurring] = recurrences;
   if (recurring !== undefined && recurring.recurrence.cost_us > (worst?.cost_us ?? 0)) {
     const { function: name, kind, cost_us: cost } = recurring.recurrence;
-    return `${all}; most by a recurring finding, ${name === '' ? kind : `${kind} of ${shorten(name, 40).text}`}: ${coreSeconds(cost)}.`;
+    return `${all}; most by a recurring finding, ${name === '' ? kind : `${kind} of ${shorten(name, 40).text}`}: ${duration(cost)}.`;
   }
   if (worst === undefined) return `${all}.`;
   const place = worst.rank === null ? '' : ` on ${ranked(`${worst.program}:${worst.rank}`, programs)}`;
-  const what = `${worst.function === '' ? 'a call that is not on record' : shorten(worst.function, 40).text}${place}`;
-  return `${all}; most in ${what}: ${coreSeconds(worst.cost_us)}.`;
+  const what = `${originName(worst, 40)}${place}`;
+  return `${all}; most in ${what}: ${duration(worst.cost_us)}.`;
+}
+
+/** Function that an incident began in or, where it was no call, its cause: who took a core is known. */
+export function originName({ function: name, kind }: Pick<IncidentSummary, 'function' | 'kind'>, most: number): string {
+  if (name !== '') return shorten(name, most).text;
+  return kind === '' || kind === 'not explained' ? 'a call that is not on record' : kind;
 }
 
 /** Sentence about published quantities: the first finding, and the number of further ones. */
@@ -47,9 +53,6 @@ export function metricsAnswer({ metrics }: Pick<IncidentsAnswer, 'metrics'>): st
   if (first === undefined) return [];
   return [metrics.length === 1 ? first.sentence : `${first.sentence} ${plural(metrics.length - 1, 'more finding')} about published quantities.`];
 }
-
-/** Core time, summed over ranks. */
-export const coreSeconds = (us: number): string => (us < 1000 ? `${duration(us)} of core time` : `${digits(us / 1e6)} core-seconds`);
 
 function nothingYet(answer: Answer, run: Run): string {
   const { status } = run;

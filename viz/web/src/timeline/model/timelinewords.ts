@@ -6,7 +6,7 @@ import { parentOf, type Arrow, type Lane, type RibbonMark, type Scene, type Spot
 import type { Range } from '../../shared/address/model/ranges';
 import { bytes, duration, exact, fixed, plural, ratio, score, sinceStart } from '../../shared/units/units';
 import type { Judged, RankKey } from '../../shared/api/types';
-import type { Wording } from '../../calls/model/callpoints';
+import { openEnd, type Wording } from '../../calls/model/callpoints';
 
 export const numbered = (rank: RankKey, programs: number): string => (programs > 1 ? rank : rank.split(':')[1]) as string;
 
@@ -23,7 +23,7 @@ export function spotLines(scene: Scene, spot: Spot, wording: Wording): string[] 
   const flags = row.flags[at] as number;
   const where = `rank ${numbered(spans.rank, wording.programs)} · thread ${row.thread}${isGpu(spans, row.thread) ? ' (GPU)' : ''} · depth ${row.depth}`;
   const from = sinceStart(timeOf(row.begin, at) - wording.zero_us);
-  const when = flags & OPEN ? `from ${from}, has not ended` : `${from} to ${sinceStart(timeOf(row.end, at) - wording.zero_us)}`;
+  const when = `${from} to ${flags & OPEN ? openEnd(wording.isOver ?? false) : sinceStart(timeOf(row.end, at) - wording.zero_us)}`;
   const name = folded(nameOf(spot));
   if (flags & MERGED) {
     const runtime = duration(runtimeOf(spot));

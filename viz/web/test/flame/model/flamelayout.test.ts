@@ -109,7 +109,7 @@ describe('tree', () => {
 
 describe('words', () => {
   test('the answer names whose own time is most', () => {
-    expect(flameAnswer(frames, 'time')).toBe('0.001 core-seconds in calls: 60 % in work itself.');
+    expect(flameAnswer(frames, 'time')).toBe('1 ms in calls: 60 % in work itself.');
     expect(flameAnswer(framesOf([], TIME), 'time')).toBe('No call path is known yet.');
     expect(
       flameAnswer(

@@ -69,7 +69,7 @@ test('what was lost because of a rank stands apart from what it waited', () => {
 
 test('functions stand by their name, also where they only waited', () => {
   const [line] = originFunctions(origins('function', [origin({ function: 'checkpoint' })])).top;
-  expect([line?.name, line?.facts[0]]).toEqual(['checkpoint', '2 incidents began here and cost 800 ms of core time']);
+  expect([line?.name, line?.facts[0]]).toEqual(['checkpoint', '2 incidents began here and cost 800 ms on all ranks together']);
 });
 
 test('ranks stand by the statistic that was asked for, and nothing is said of waits', () => {

@@ -56,14 +56,12 @@ describe('incidents', () => {
     cost_us: 3_200_000 * incidents.length,
   });
   test('how many, what they cost, and the worst', () =>
-    expect(incidentsAnswer(found([one]), 1)).toBe('12 incidents lost 3.2 core-seconds; most in checkpoint on rank 2: 0.99 core-seconds.'));
+    expect(incidentsAnswer(found([one]), 1)).toBe('12 incidents lost 3.2 s in all; most in checkpoint on rank 2: 990 ms.'));
   test('an origin that is not on record', () =>
-    expect(incidentsAnswer(found([{ ...one, function: '', rank: null }]), 1)).toContain('; most in a call that is not on record: '));
+    expect(incidentsAnswer(found([{ ...one, function: '', kind: 'not explained', rank: null }]), 1)).toContain('; most in a call that is not on record: '));
   test('what recurs counts', () => {
     const recurring = { id: 'R1', sentence: '', recurrence: { cost_us: 500, kind: 'drift', function: 'step' } } as IncidentsAnswer['recurrences'][number];
-    expect(incidentsAnswer(found([], [recurring]), 1)).toBe(
-      '1 recurring finding lost 500 µs of core time; most by a recurring finding, drift of step: 500 µs of core time.',
-    );
+    expect(incidentsAnswer(found([], [recurring]), 1)).toBe('1 recurring finding lost 500 µs in all; most by a recurring finding, drift of step: 500 µs.');
     expect(incidentsAnswer(found([one], [recurring]), 1)).toContain('; most in checkpoint on rank 2: ');
   });
 });

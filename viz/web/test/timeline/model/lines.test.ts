@@ -131,6 +131,7 @@ describe('words', () => {
     expect(spotLines(scene, { line: chosen.line, at: 2 }, wording)[0]).toBe('5 short calls in 3 µs');
     expect(spotLines(scene, { line: chosen.line, at: 0 }, wording)).toContain('click: select');
     expect(spotLines(scene, { line: scene.lines[0] as Spot['line'], at: 0 }, wording).join()).toContain('has not ended');
+    expect(spotLines(scene, { line: scene.lines[0] as Spot['line'], at: 0 }, { ...wording, isOver: true }).join()).toContain('to the end of what was recorded');
   });
 
   test('of the page', () => {

@@ -14,7 +14,7 @@ export type StreamState = (typeof server.STREAM_STATES)[number];
 export const STREAM_STATES: readonly StreamState[] = ['reading', 'silent', 'ended', 'broken', 'lost'];
 export type StreamOrder = (typeof server.STREAM_ORDERS)[number];
 export const STREAM_ORDERS: readonly StreamOrder[] = ['loss', 'rank', 'rows', 'largest_step_bytes'];
-/** What ranks and functions are ranked by: core time lost because of them, time lost by their own calls (waits included), and statistics. */
+/** What ranks and functions are ranked by: time lost because of them, time lost by their own calls (waits included), and statistics. */
 export const RANKINGS = ['origin', 'severity_us', ...STATISTICS] as const;
 export type RankedBy = (typeof RANKINGS)[number];
 export const LISTS = ['incidents', 'worst', 'newest'] as const;

@@ -1,0 +1,132 @@
+"""Findings of ranks that take longer than others in the same functions, from their statistics by rank."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from chimbuko.causes.incidents.drift import OF_RUN
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
+from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import FunctionTime, Provenance
+
+LEAST_FACTOR = 1.5
+"""Factor by which a rank takes longer than the middle one of the others: unequal shares of a grid, and cores
+that are shared, make a third.
+"""
+LEAST_CALLS = 20
+SAME_CALLS = 1.1
+"""Factor by which the numbers of calls of ranks may differ that do the same in a function."""
+LEAST_US = 10.0
+"""Runtime on other ranks below which these only look whether there is something to do."""
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """Function in which some ranks take longer than the others."""
+
+    ranks: tuple[int, ...]
+    """Ranks that take longer."""
+    calls: int
+    """Number of their calls."""
+    mean_us: float
+    """Mean runtime of these calls; ``usual_us`` is that of the middle one of the others."""
+    usual_us: float
+
+    @property
+    def lost_us(self) -> float:
+        """Return the time that these calls take more in all."""
+        return self.calls * (self.mean_us - self.usual_us)
+
+
+def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recurrence]:
+    """Return one finding for each set of ranks that take longer, once their streams have ended.
+
+    Parameters
+    ----------
+    told
+        Findings that are known: what they cost is not told again.
+    """
+    told_us: dict[tuple[int, str], float] = defaultdict(float)
+    for one in told:
+        told_us[one.program, one.function] += one.cost_us
+    slow = {
+        (one.program, rank) for one in told if one.kind is RecurrenceKind.SLOW_RANKS for rank in one.ranks
+    }
+    least_us = OF_RUN * sum(time.exclusive_us for time in provenance.function_times().values())
+    sets: dict[tuple[int, tuple[int, ...]], dict[str, Unequal]] = defaultdict(dict)
+    for (program, function), times in provenance.times_of_ranks().items():
+        if waits_in(function) is not Waits.NOT or unequal(times) is None:
+            continue
+        found = unequal(_without_incidents(provenance, program, function, times))
+        if found is None or any((program, rank) in slow for rank in found.ranks):
+            continue
+        if found.lost_us - told_us[program, function] >= least_us:
+            sets[program, found.ranks][function] = found
+    spans = provenance.steps.time_range() or (0, 0)
+    return [_finding(key[0], key[1], functions, spans, told_us) for key, functions in sets.items()]
+
+
+def _without_incidents(
+    provenance: Provenance, program: int, function: str, times: Mapping[int, FunctionTime]
+) -> dict[int, FunctionTime]:
+    totals = provenance.calls.totals("rank", CallFilter(program=program, function=function))
+    lost_us = {one.rank: one.severity_us for one in totals}
+    return {
+        rank: FunctionTime(one.calls, max(0.0, one.exclusive_us - lost_us.get(rank, 0.0)), one.counted)
+        for rank, one in times.items()
+    }
+
+
+def _finding(
+    program: int,
+    ranks: tuple[int, ...],
+    functions: Mapping[str, Unequal],
+    span_us: tuple[int, int],
+    told_us: Mapping[tuple[int, str], float],
+) -> Recurrence:
+    costs_us = {name: one.lost_us - told_us.get((program, name), 0.0) for name, one in functions.items()}
+    costly = sorted(functions, key=lambda name: -costs_us[name])
+    first = functions[costly[0]]
+    whole_us = sum(one.mean_us * one.calls for one in functions.values())
+    return Recurrence(
+        program=program,
+        kind=RecurrenceKind.SLOW_RANKS,
+        function=costly[0],
+        calls=sum(one.calls for one in functions.values()),
+        cost_us=sum(costs_us.values()),
+        shortest_us=0.0,
+        longest_us=sum(costs_us.values()),
+        functions=costly,
+        ranks=list(ranks),
+        begin_us=span_us[0],
+        end_us=span_us[1],
+        examples=[],
+        typical_us=first.mean_us,
+        usual_us=first.usual_us,
+        factor=whole_us / sum(one.usual_us * one.calls for one in functions.values()),
+    )
+
+
+def unequal(times: Mapping[int, FunctionTime]) -> Unequal | None:
+    """Return which ranks take clearly longer in a function than the others, which do the same there; None
+    for none.
+    """
+    means = {rank: one.exclusive_us / one.calls for rank, one in times.items() if one.calls >= LEAST_CALLS}
+    if len(means) < 2:
+        return None
+    middle = median(times[rank].calls for rank in means)
+    alike = {rank for rank in means if middle / SAME_CALLS <= times[rank].calls <= middle * SAME_CALLS}
+    by_mean = sorted(alike, key=lambda rank: means[rank])
+    others = by_mean[: -(-len(by_mean) // 2)]
+    usual_us = median(means[rank] for rank in others) if others else 0.0
+    longer = [rank for rank in by_mean[len(others) :] if means[rank] >= LEAST_FACTOR * usual_us]
+    if usual_us < LEAST_US or not longer:
+        return None
+    usual_us = median(means[rank] for rank in by_mean if rank not in longer)
+    calls = sum(times[rank].calls for rank in longer)
+    mean_us = sum(times[rank].exclusive_us for rank in longer) / calls
+    return Unequal(tuple(sorted(longer)), calls, mean_us, usual_us)

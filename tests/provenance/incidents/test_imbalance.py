@@ -1,0 +1,63 @@
+"""Ranks that take longer than others in the same functions."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.causes.recurrence import RecurrenceKind
+from chimbuko.core.calls.pathtable import PATH_TIME
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.provenance.incidents.imbalance import Unequal, unequal
+from chimbuko.provenance.incidents.recurring import recurring
+from chimbuko.provenance.query.run import FunctionTime, Provenance
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import PathStatistics, PathTimes, RunStatistics
+from tests.sample_records import make_batch
+
+
+def found(*means_us: float, calls: tuple[int, ...] = ()) -> Unequal | None:
+    """Ranks that take so long for a call, each a hundred times."""
+    counts = calls or (100,) * len(means_us)
+    return unequal(
+        {rank: FunctionTime(n, n * us, n) for rank, (n, us) in enumerate(zip(counts, means_us, strict=True))}
+    )
+
+
+def test_a_rank_that_takes_twice_as_long() -> None:
+    assert found(7100.0, 7000.0, 7200.0, 14_900.0) == Unequal((3,), 100, 14_900.0, 7100.0)
+    assert found(14_000.0, 7000.0) == Unequal((0,), 100, 14_000.0, 7000.0)
+    # The owners of a coarse level of a grid, by design: that is an imbalance, too.
+    assert found(20.0, 20.0, 900.0, 900.0) == Unequal((2, 3), 200, 900.0, 20.0)
+
+
+@given(st.lists(st.floats(100.0, 140.0), min_size=1, max_size=9))
+def test_what_is_no_imbalance(means_us: list[float]) -> None:
+    """Unequal shares; an output that only rank 0 writes; ranks that do something else, or are one."""
+    assert found(*means_us) is None
+    assert found(5180.0, *(0.7 for _ in means_us)) is None
+    assert found(300.0, *means_us, calls=(1000, *(100 for _ in means_us))) is None
+    assert found(300.0, *means_us, calls=(19,) * (len(means_us) + 1)) is None
+
+
+def ended(rank: int, own_us: float, functions: list[str]) -> tuple[StreamHealth, PathTimes]:
+    rows = [(-1, number, 100, own_us) for number in range(len(functions))]
+    health = StreamHealth(0, rank, "node7", "ended", 9, 0, 0, 400, 0, 0, {})
+    return health, PathTimes(functions, np.array(rows, PATH_TIME).tobytes())
+
+
+def test_functions_with_the_same_slow_ranks_are_one_finding(writer: Writer, provenance: Provenance) -> None:
+    spent = PathStatistics(0, ["solve"], 400, *[0.0] * 8, begun=400, spent_us=10e6)
+    writer.write_statistics(RunStatistics({0: "heat"}, paths=[spent]))
+    for rank in range(4):
+        health, paths = ended(rank, 2e6 if rank == 3 else 1e6, ["solve", "refine", "MPI_Allreduce()"])
+        writer.write([make_batch(9, f"0:{rank}", health=health, paths=paths)])
+    (one,) = recurring(provenance)
+    assert (one.kind, one.ranks, one.calls) == (RecurrenceKind.SLOW_RANKS, [3], 200)
+    assert (set(one.functions), one.factor) == ({"solve", "refine"}, pytest.approx(2.0))
+    assert one.cost_us == pytest.approx(2e6)
+    told = msgspec.structs.replace(one, cost_us=0.0)
+    assert told.usual_us == pytest.approx(1e4)
