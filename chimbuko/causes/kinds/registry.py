@@ -10,10 +10,13 @@ from chimbuko.causes.kinds.heldup import STOPPED, WAITED_FOR_CORE
 from chimbuko.causes.kinds.peers import LATE_AT_COLLECTIVE, LATE_RECEIVER, LATE_SENDER, SLOW_OPERATION
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED, OWN_CODE
 from chimbuko.causes.kinds.spent import (
+    ASLEEP,
+    CHILD,
     HELD_LOCK,
     MEMORY_PRESSURE,
     MIGRATION,
     NETWORK,
+    OTHER_THREAD,
     PAGE_FAULTS,
     STORAGE,
     SYSTEM_TIME,
@@ -40,11 +43,14 @@ CAUSES: tuple[Cause, ...] = (
     STORAGE,
     NETWORK,
     HELD_LOCK,
+    OTHER_THREAD,
+    CHILD,
     SYSTEM_TIME,
     LATE_CHILD,
     # Behind all that a thread waited for itself: a library may sleep or spin while its GPU computes.
     GPU_BUSY,
     GPU_THROTTLED,
+    ASLEEP,
     COUNTER,
     OWN_CODE,
     NOT_EXPLAINED,
