@@ -367,9 +367,10 @@ class NodeEvidence:
         """
         slept_us: Counter[str] = Counter()
         for one in self._nodes[flag.node].awaited:
-            if one.tid == self._tid(flag):
-                slept_us[one.name] += min(one.end_us, flag.lost_to_us) - max(one.begin_us, flag.lost_from_us)
-        return max((name for name, us in slept_us.items() if us > 0), key=lambda n: (slept_us[n], n), default="")
+            us = min(one.end_us, flag.lost_to_us) - max(one.begin_us, flag.lost_from_us)
+            if one.tid == self._tid(flag) and us > 0:
+                slept_us[one.name] += us
+        return max(slept_us, key=lambda name: (slept_us[name], name), default="")
 
     def group(self, flag: Flag) -> Group:
         """Return the shortages of the control groups of its node while a call lost time."""

@@ -19,6 +19,7 @@ from chimbuko.causes.kinds.cause import Cause
 from chimbuko.causes.part import HELD_UP, HeldUp, Part
 from chimbuko.causes.wording import duration
 from chimbuko.core.units import number_of
+from chimbuko.core.pauses import Pause
 from chimbuko.monitor.procfs.systemcalls import (
     CHILDREN,
     CONDITIONS,
@@ -80,7 +81,8 @@ def _spent(flag: Flag, evidence: Evidence) -> Iterator[Part]:
     for kind, lost_us in divided(activity, evidence.nodes.group(flag), flag.excess_us).items():
         if kind not in HELD_UP and lost_us >= LEAST_SHARE * flag.excess_us:
             by = _by(kind, flag, evidence, activity, lost_us)
-            yield Part(kind, lost_us, by=by, count=round(counts.get(kind, 0)))
+            stood = flag.paused_us(Pause.STANDING)[0] if kind in _PROGRAMS_OWN else ""
+            yield Part(kind, lost_us, stood, by=by, count=round(counts.get(kind, 0)))
 
 
 def _by(kind: str, flag: Flag, evidence: Evidence, activity: ThreadActivity, lost_us: float) -> str:
@@ -155,7 +157,15 @@ def _in_kernel(activity: ThreadActivity, group: Group) -> list[tuple[Cause, floa
 
 def _clause_of_thread(part: Part, rank: int | None) -> str:
     ran = f", while its thread {part.by} ran" if part.by else ""
-    return f"as it waited {duration(part.lost_us)} for another thread{ran}"
+    return f"as it waited {duration(part.lost_us)} for another thread{_in(part.function)}{ran}"
+
+
+def _clause_of_sleep(part: Part, rank: int | None) -> str:
+    return f"as it slept {duration(part.lost_us)}{_in(part.function)}{_in_brackets(part.by)}"
+
+
+def _in(function: str) -> str:
+    return f" in {function}" if function else ""
 
 
 def _clause_of_memory(part: Part, rank: int | None) -> str:
@@ -240,9 +250,9 @@ SYSTEM_TIME = Cause(
 ASLEEP = Cause(
     id="asleep",
     colour="program",
-    text="asleep, as it wanted to be[ ({by})]",
+    text="asleep, as it wanted to be[, in {function}][ ({by})]",
     find=asleep,
-    clause=lambda part, rank: f"as it slept {duration(part.lost_us)}" + _in_brackets(part.by),
+    clause=_clause_of_sleep,
 )
 CHILD = Cause(
     id="waited for process",
@@ -256,10 +266,12 @@ CHILD = Cause(
 OTHER_THREAD = Cause(
     id="waited for thread",
     colour="program",
-    text="waiting for another thread, by a condition, a semaphore or its end[, while {by} ran]",
+    text="waiting for another thread[, in {function}][, while {by} ran]",
     find=spent,
     clause=_clause_of_thread,
 )
 _SLEEPS_FOR = {NETWORK: SOCKETS, HELD_LOCK: LOCKS, CHILD: CHILDREN, OTHER_THREAD: CONDITIONS}
 _NO_DEVICE = frozenset[int]().union(*_SLEEPS_FOR.values())
 """System calls in which a thread waits for no device, whatever its state is."""
+_PROGRAMS_OWN = frozenset([ASLEEP.id, CHILD.id, OTHER_THREAD.id])
+"""Causes that name the function in which the program's thread stood still."""

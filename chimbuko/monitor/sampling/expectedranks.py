@@ -37,4 +37,6 @@ class ExpectedRanks:
         return found
 
     def _is_one(self, name: str) -> bool:
-        return any(entry.startswith(self._wanted) for entry in read_once(f"/proc/{name}/environ").split(b"\0"))
+        return any(
+            entry.startswith(self._wanted) for entry in read_once(f"/proc/{name}/environ").split(b"\0")
+        )

@@ -62,6 +62,7 @@ def test_who_waits_for_its_child_says_which() -> None:
     waiting = ticks(1, 0, 200, ran_us=0, state=b"S", call=min(CHILDREN))
     of_child = [Awaited(101, at(0), at(20), "bash"), Awaited(101, at(20), at(200), "rsync")]
     of_others = [Awaited(101, at(-300), at(-1), "before"), Awaited(102, at(0), at(200), "another's")]
+    of_others += [Awaited(101, at(5_000), at(5_200), "rsync")]
     part = top(waiting, awaited=[*of_child, *of_others])
     assert (part.kind, part.by) == ("waited for process", "rsync")
     assert cause_of(part.kind).clause(part, 1) == "as it waited 199 ms for its child process rsync to end"
