@@ -15,6 +15,7 @@ from chimbuko.causes.part import HeldUp
 from chimbuko.core.calls.record import CallRecord, Collective, Message, judged_us
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.core.pauses import Pause, pause_of
 from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, RankLoss
 
 LEAST_UNFLAGGED_US = 5_000.0
@@ -82,6 +83,8 @@ class Flag:
     """Whether it ran on a GPU."""
     counted: tuple[tuple[str, int], ...] = ()
     """Amounts by which counters rose in it alone: metrics except clocks, and bytes of files."""
+    paused: tuple[tuple[Pause, str, int], ...] = ()
+    """Pauses that Python made in it alone, each with what it was about and its length in µs."""
     loss: HeldUp | None = None
     """Way in which the node kept the rank from running, if this is no call but the time of that; None for a
     call.
@@ -137,6 +140,14 @@ class Flag:
     def is_wait(self) -> bool:
         """Whether ranks wait for each other in such a call."""
         return self.waits is not Waits.NOT
+
+    def paused_us(self, kind: Pause) -> tuple[str, int]:
+        """Return how long pauses of a kind lasted together, and what most of it was about."""
+        lengths_us = Counter[str]()
+        for one, what, length_us in self.paused:
+            if one is kind:
+                lengths_us[what] += length_us
+        return max(lengths_us, key=lambda what: (lengths_us[what], what), default=""), lengths_us.total()
 
     @property
     def caller(self) -> str:
@@ -200,6 +211,11 @@ def flag_of(record: CallRecord) -> Flag:
         is_flagged=record.label is Label.ANOMALY,
         is_gpu=record.is_gpu,
         counted=_counted(record),
+        paused=tuple(
+            (*pause, value.value)
+            for value in record.counters
+            if value.call_id == record.id and (pause := pause_of(value.counter)) is not None
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from chimbuko.causes.part import ANALYSIS
 from chimbuko.monitor.procfs.numbers import parse_cpulist
 from chimbuko.monitor.procfs.titles import is_of_analysis, spoken
 from chimbuko.monitor.samples.intervals import ends_us, joined, overlapping, overlaps_us, summed
-from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
+from chimbuko.monitor.samples.nodebatch import Awaited, NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.rows import ANYBODY, GPU, THREAD
 
 COVERED_BY_GPU_SAMPLES = 0.5
@@ -208,6 +208,7 @@ class _NodeRows:
         self.usual_gpus = np.zeros(0, GPU)
         """One row for each GPU, over all sums."""
         self.names: dict[int, ThreadName] = {}
+        self.awaited: set[Awaited] = set()
 
     def add(self, batch: NodeBatch) -> None:
         self.names |= {one.tid: one for one in batch.names}
@@ -216,6 +217,7 @@ class _NodeRows:
         self.others.add(batch.other_rows())
         self.states.add(batch.state_rows())
         self.gpus.add(batch.gpu_rows())
+        self.awaited.update(batch.awaited)
 
     def best(self, tid: int, begin_us: int, end_us: int) -> Rows:
         """Return looks at a thread if they cover most of an interval, otherwise rows of periods."""
@@ -229,6 +231,7 @@ class _NodeRows:
         self.known = {sequence: end_us for sequence, end_us in self.known.items() if end_us >= time_us}
         for rows in (self.looks, self.periods, self.others, self.states, self.gpus):
             rows.forget_before(time_us)
+        self.awaited = {one for one in self.awaited if one.end_us >= time_us}
 
 
 class NodeEvidence:
@@ -357,6 +360,17 @@ class NodeEvidence:
             if name.pid == pid and tid != own:
                 ran[name.name] += round(sum(_ran_us(node.best(tid, begin_us, end_us), begin_us, end_us)))
         return tuple(name for name, us in ran.most_common() if us >= least_us)
+
+    def awaited(self, flag: Flag) -> str:
+        """Return the file or child that the thread of a call slept for longest while it lost time; empty where
+        none is known.
+        """
+        slept_us: Counter[str] = Counter()
+        for one in self._nodes[flag.node].awaited:
+            us = min(one.end_us, flag.lost_to_us) - max(one.begin_us, flag.lost_from_us)
+            if one.tid == self._tid(flag) and us > 0:
+                slept_us[one.name] += us
+        return max(slept_us, key=lambda name: (slept_us[name], name), default="")
 
     def group(self, flag: Flag) -> Group:
         """Return the shortages of the control groups of its node while a call lost time."""

@@ -7,13 +7,17 @@ from chimbuko.causes.kinds.cause import Cause
 from chimbuko.causes.kinds.children import IN_CHILD, LATE_CHILD
 from chimbuko.causes.kinds.gpu import GPU_BUSY, GPU_QUEUE_FULL, GPU_THROTTLED, WAITED_FOR_GPU
 from chimbuko.causes.kinds.heldup import STOPPED, WAITED_FOR_CORE
+from chimbuko.causes.kinds.interpreter import COLLECTION, IMPORT, INTERPRETER, LOCK
 from chimbuko.causes.kinds.peers import LATE_AT_COLLECTIVE, LATE_RECEIVER, LATE_SENDER, SLOW_OPERATION
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED, OWN_CODE
 from chimbuko.causes.kinds.spent import (
+    ASLEEP,
+    CHILD,
     HELD_LOCK,
     MEMORY_PRESSURE,
     MIGRATION,
     NETWORK,
+    OTHER_THREAD,
     PAGE_FAULTS,
     STORAGE,
     SYSTEM_TIME,
@@ -34,17 +38,25 @@ CAUSES: tuple[Cause, ...] = (
     SLOW_OPERATION,
     IN_CHILD,
     MORE_CALLS,
+    # Measured where they happen; what a thread does in them, samples of the node say in general.
+    COLLECTION,
+    IMPORT,
+    LOCK,
+    INTERPRETER,
     PAGE_FAULTS,
     MEMORY_PRESSURE,
     MIGRATION,
     STORAGE,
     NETWORK,
     HELD_LOCK,
+    OTHER_THREAD,
+    CHILD,
     SYSTEM_TIME,
     LATE_CHILD,
     # Behind all that a thread waited for itself: a library may sleep or spin while its GPU computes.
     GPU_BUSY,
     GPU_THROTTLED,
+    ASLEEP,
     COUNTER,
     OWN_CODE,
     NOT_EXPLAINED,

@@ -13,12 +13,22 @@ from collections.abc import Iterator
 from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.nodeevidence import Group
-from chimbuko.causes.evidence.threadactivity import ThreadActivity
+from chimbuko.causes.evidence.threadactivity import ASLEEP as SLEEPS
+from chimbuko.causes.evidence.threadactivity import DEVICE, ThreadActivity
 from chimbuko.causes.kinds.cause import Cause
 from chimbuko.causes.part import HELD_UP, HeldUp, Part
 from chimbuko.causes.wording import duration
 from chimbuko.core.units import number_of
-from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
+from chimbuko.core.pauses import Pause
+from chimbuko.monitor.procfs.systemcalls import (
+    CHILDREN,
+    CONDITIONS,
+    FILES,
+    LOCKS,
+    NAP_NAMES,
+    NAPS,
+    SOCKETS,
+)
 
 LEAST_SHARE = 0.1
 """Share of the excess from which on a part is named: less is within the uncertainty of samples."""
@@ -51,6 +61,15 @@ def spent(flag: Flag, evidence: Evidence) -> Iterator[Part]:
     """Yield each of these causes that explains no small part; none in a wait for other ranks, in which
     threads sleep.
     """
+    yield from (part for part in _spent(flag, evidence) if part.kind != ASLEEP.id)
+
+
+def asleep(flag: Flag, evidence: Evidence) -> Iterator[Part]:
+    """Yield the time in which a call slept because it wanted to, for which others may have a reason."""
+    yield from (part for part in _spent(flag, evidence) if part.kind == ASLEEP.id)
+
+
+def _spent(flag: Flag, evidence: Evidence) -> Iterator[Part]:
     activity = evidence.activity(flag)
     if activity is None or flag.is_wait:
         return
@@ -61,9 +80,21 @@ def spent(flag: Flag, evidence: Evidence) -> Iterator[Part]:
     }
     for kind, lost_us in divided(activity, evidence.nodes.group(flag), flag.excess_us).items():
         if kind not in HELD_UP and lost_us >= LEAST_SHARE * flag.excess_us:
-            is_lock = kind == HELD_LOCK.id
-            runs = evidence.nodes.siblings(flag, HOLDER_SHARE * lost_us)[:1] if is_lock else ()
-            yield Part(kind, lost_us, by="".join(runs), count=round(counts.get(kind, 0)))
+            by = _by(kind, flag, evidence, activity, lost_us)
+            stood = flag.paused_us(Pause.STANDING)[0] if kind in _PROGRAMS_OWN else ""
+            yield Part(kind, lost_us, stood, by=by, count=round(counts.get(kind, 0)))
+
+
+def _by(kind: str, flag: Flag, evidence: Evidence, activity: ThreadActivity, lost_us: float) -> str:
+    """Return what a thread slept for or in, or who ran meanwhile; empty where it is not known."""
+    if kind in (HELD_LOCK.id, OTHER_THREAD.id):
+        return "".join(evidence.nodes.siblings(flag, HOLDER_SHARE * lost_us)[:1])
+    if kind in (STORAGE.id, CHILD.id):
+        return evidence.nodes.awaited(flag)
+    if kind == ASLEEP.id:
+        napped_us = {call: us for (_, call), us in activity.asleep_us.items() if call in NAP_NAMES}
+        return NAP_NAMES[max(napped_us, key=lambda call: (napped_us[call], call))]
+    return ""
 
 
 def divided(activity: ThreadActivity, group: Group, excess_us: float) -> dict[str, float]:
@@ -93,7 +124,7 @@ def is_moved(activity: ThreadActivity) -> bool:
     is_often = activity.moves >= LEAST_MOVES and activity.moves >= LEAST_MOVED_SHARE * activity.looks
     is_short = activity.ran_us < SHORT_SLICE_US * activity.slices
     is_restless = 1e6 * activity.slices >= LEAST_SLICES_PER_S * activity.length_us
-    slept_us = sum(map(activity.slept_us, (FILES, SOCKETS, LOCKS)))
+    slept_us = sum(map(activity.slept_us, (FILES, SOCKETS, LOCKS, CONDITIONS)))
     off_core_us = activity.length_us - activity.ran_us
     return is_often and is_short and is_restless and slept_us <= SLEPT_SHARE * off_core_us
 
@@ -104,13 +135,16 @@ def _asleep(activity: ThreadActivity, group: Group) -> list[tuple[Cause, float]]
     is_read_back = read_us >= READ_SHARE * activity.device_us or group.memory_share >= FULL
     if activity.major_faults >= 1 and is_read_back:
         return [(MEMORY_PRESSURE, max(activity.device_us, read_us))]
-    sockets_us, locks_us = activity.slept_us(SOCKETS), activity.slept_us(LOCKS)
     in_device_us = sum(
         us
         for (state, call), us in activity.asleep_us.items()
-        if call in FILES or (state == "D" and call not in SOCKETS and call not in LOCKS)
+        if call in FILES or (state == DEVICE and call not in _NO_DEVICE)
     )
-    return [(STORAGE, in_device_us), (NETWORK, sockets_us), (HELD_LOCK, locks_us)]
+    napped_us = sum(
+        us for (state, call), us in activity.asleep_us.items() if call in NAPS and state == SLEEPS
+    )
+    found = [(cause, activity.slept_us(calls)) for cause, calls in _SLEEPS_FOR.items()]
+    return [(STORAGE, in_device_us), (ASLEEP, napped_us), *found]
 
 
 def _in_kernel(activity: ThreadActivity, group: Group) -> list[tuple[Cause, float]]:
@@ -121,9 +155,26 @@ def _in_kernel(activity: ThreadActivity, group: Group) -> list[tuple[Cause, floa
     return [(PAGE_FAULTS, faults_us), (SYSTEM_TIME, activity.system_us - faults_us)]
 
 
+def _clause_of_thread(part: Part, rank: int | None) -> str:
+    ran = f", while its thread {part.by} ran" if part.by else ""
+    return f"as it waited {duration(part.lost_us)} for another thread{_in(part.function)}{ran}"
+
+
+def _clause_of_sleep(part: Part, rank: int | None) -> str:
+    return f"as it slept {duration(part.lost_us)}{_in(part.function)}{_in_brackets(part.by)}"
+
+
+def _in(function: str) -> str:
+    return f" in {function}" if function else ""
+
+
 def _clause_of_memory(part: Part, rank: int | None) -> str:
     read = f", with {number_of(part.count, 'pages')} read back" if part.count else ""
     return f"as memory was short for {duration(part.lost_us)}{read}"
+
+
+def _in_brackets(name: str) -> str:
+    return f" ({name})" if name else ""
 
 
 def _clause_of_lock(part: Part, rank: int | None) -> str:
@@ -163,10 +214,10 @@ MIGRATION = Cause(
 STORAGE = Cause(
     id="storage",
     colour="node",
-    text="waiting for storage",
+    text="waiting for storage[, for {by}]",
     is_in_node=True,
     find=spent,
-    clause=lambda part, rank: f"as it waited {duration(part.lost_us)} for storage",
+    clause=lambda part, rank: f"as it waited {duration(part.lost_us)} for storage" + _in_brackets(part.by),
     recurring="waited for storage",
 )
 NETWORK = Cause(
@@ -196,3 +247,31 @@ SYSTEM_TIME = Cause(
     clause=lambda part, rank: f"as the kernel took {duration(part.lost_us)} for its system calls",
     recurring="{was} in the kernel, for {its} system calls",
 )
+ASLEEP = Cause(
+    id="asleep",
+    colour="program",
+    text="asleep, as it wanted to be[, in {function}][ ({by})]",
+    find=asleep,
+    clause=_clause_of_sleep,
+)
+CHILD = Cause(
+    id="waited for process",
+    colour="program",
+    text="waiting for its child process[ {by}] to end",
+    find=spent,
+    clause=lambda part, rank: (
+        f"as it waited {duration(part.lost_us)} for its child process {part.by}".rstrip() + " to end"
+    ),
+)
+OTHER_THREAD = Cause(
+    id="waited for thread",
+    colour="program",
+    text="waiting for another thread[, in {function}][, while {by} ran]",
+    find=spent,
+    clause=_clause_of_thread,
+)
+_SLEEPS_FOR = {NETWORK: SOCKETS, HELD_LOCK: LOCKS, CHILD: CHILDREN, OTHER_THREAD: CONDITIONS}
+_NO_DEVICE = frozenset[int]().union(*_SLEEPS_FOR.values())
+"""System calls in which a thread waits for no device, whatever its state is."""
+_PROGRAMS_OWN = frozenset([ASLEEP.id, CHILD.id, OTHER_THREAD.id])
+"""Causes that name the function in which the program's thread stood still."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 from chimbuko.instrument.hooks.functions import SKIPPED, exclude
 from chimbuko.instrument.hooks.greenlets import watch_greenlets
 from chimbuko.instrument.hooks.sourcefiles import SourceFiles
+from chimbuko.instrument.hooks.stillthreads import LOOK_PERIOD_S, StillThreads
 from chimbuko.instrument.tracer.children import StartedPrograms
 from chimbuko.instrument.tracer.chunks import (
     COMPLETE,
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from chimbuko.instrument.tracer.connection import Connection
     from chimbuko.instrument.tracer.family import Family
 
-HANDOVER_PERIOD_S = 0.1
-"""Time between handovers: a killed program loses no more. Each handover costs about 0.1 ms."""
+LOOKS_PER_HANDOVER = 2
+"""Number of looks at threads between two handovers, 0.1 s: a killed program loses no more. Each handover costs
+about 0.1 ms."""
 JOIN_AFTER_S, LATE_JOIN_AFTER_S = 0.05, 1.0
 """Time from the first record of a child until it asks for a stream: for the ``EARLY_CHILDREN`` first ones of
 its parent, and for all others. A stream costs some 20 ms of a core; a program may fork thousands of children
@@ -133,6 +135,7 @@ class Recorder:
         self._handed_over = {"timers": 0, "counters": 0}
         self._main.events.extend((ROOT_TIMER << 1 | ENTRY, time.perf_counter_ns()))
         self._metadata: dict[tuple[int, str], str] = {}
+        self._looks = StillThreads(self)
         self._connection: Connection | None = None
         self._not_begun = [True]
         # Not an event: a signal's handler may stop the recording while its own thread does.
@@ -296,6 +299,8 @@ class Recorder:
     def _feed(self) -> None:
         # What this thread calls is not recorded, whichever hook is installed.
         self.of_thread.extend = deque[int](maxlen=0).extend
+        # Nobody takes what is counted here, such as the collection of garbage.
+        self.of_thread.buffer = ThreadBuffer(-1, object, self._new_number)
         self.of_thread.greenlets = None
         is_first = self._connection is not None
         is_stuck = False
@@ -322,9 +327,13 @@ class Recorder:
                 return
             self._connect()
             self._hand_over(is_last=False)
-        while not is_ending and not self._running.acquire(timeout=HANDOVER_PERIOD_S):
-            kill_those_left()
-            self._hand_over(is_last=False)
+        for number in itertools.count(1):
+            if is_ending or self._running.acquire(timeout=LOOK_PERIOD_S):
+                break
+            self._looks.look(self._buffers)
+            if number % LOOKS_PER_HANDOVER == 0:
+                kill_those_left()
+                self._hand_over(is_last=False)
         self._hand_over(is_last=True)
 
     def _has_annotations(self) -> bool:

@@ -7,6 +7,7 @@ import os
 import sys
 
 from chimbuko.instrument.hooks.choice import hook_of
+from chimbuko.instrument.hooks.pauses import Pauses
 from chimbuko.instrument.tracer import children, poolworkers
 from chimbuko.instrument.tracer.eventrecorder import LONGEST_END_S, Recorder
 from chimbuko.instrument.tracer.family import FAMILY_VARIABLE, Family, leave
@@ -25,6 +26,7 @@ _ending: Recorder | None = None
 """Recording that is being ended, or has ended."""
 
 _functions: ProfilingHook | MonitoringHook | None = None
+_pauses: Pauses | None = None
 _forked_for: tuple[Family, int] | None = None
 """Family, and the member that started this process, in a server that forks processes of the program."""
 
@@ -104,6 +106,7 @@ def stop(longest_s: float = LONGEST_END_S) -> None:
         Longest wait for the end of the stream, which is completed also without a wait.
     """
     global active, _ending, _functions
+    _record_pauses_for(None)
     if _functions is not None:
         # A hook that is gone for the last 0.1 s has not been missed yet.
         _functions.look()
@@ -128,10 +131,21 @@ def _trace_functions_of(recorder: Recorder) -> None:
     global _functions
     family = recorder.family
     if family.include is not None:
+        _record_pauses_for(recorder)
         _functions = hook_of(recorder, family.include, family.with_builtins)
         recorder.when_lost = _functions.end
         recorder.before_handover = _functions.look
         _functions.install(recorder.is_forked)
+
+
+def _record_pauses_for(recorder: Recorder | None) -> None:
+    """Record pauses for this recorder and no other; for none where it is None."""
+    global _pauses
+    if _pauses is not None:
+        _pauses.remove()
+    _pauses = None if recorder is None else Pauses(recorder)
+    if _pauses is not None:
+        _pauses.install()
 
 
 def start_from_environment() -> None:
@@ -157,6 +171,7 @@ def _continue_in_child() -> None:
     parent, active, functions, _functions = active, None, _functions, None
     _ending = None
     try:
+        _record_pauses_for(None)
         if functions is not None:
             functions.remove()
         if parent is not None:

@@ -124,7 +124,7 @@ class StepBuilder:
             events = self._settled(thread, rows) if rows.events else b""
             thread.events = _in_order(_joined(thread.events, events), len(thread.events))
             thread.messages = _joined(thread.messages, _with_details(rows.comms, rows.details))
-            thread.counters = _joined(thread.counters, rows.counters)
+            thread.counters = _sorted(_joined(thread.counters, rows.counters))
             thread.operations = _joined(thread.operations, rows.operations)
 
     def _settled(self, thread: _Thread, rows: ThreadRows) -> bytes:
@@ -248,6 +248,13 @@ def _in_order(events: Int64Array, known: int) -> Int64Array:
     if (new[1:] < new[:-1]).any():
         np.maximum.accumulate(new, out=new)
     return events
+
+
+def _sorted(counters: Int64Array) -> Int64Array:
+    """Return values of counters in order of time: our own thread adds some of a time that has passed."""
+    times = counters[:, -1]
+    is_sorted = (times[1:] >= times[:-1]).all()
+    return counters if is_sorted else counters[np.argsort(times, kind="stable")]
 
 
 def _with_details(comms: bytes, details: bytes) -> bytes:

@@ -34,7 +34,7 @@ class ThreadBuffer:
     def __init__(self, number: int, owner: Callable[[], object], new_lane: Callable[[], int]) -> None:
         self.number = number
         self.owner = owner
-        self.ident = _thread.get_ident()
+        self.ident, self.tid = _thread.get_ident(), _thread.get_native_id()
         self.name = "MainThread"
         """Name that the program has given to the thread; that of the main thread says nothing."""
         self.lanes = LanePool(number, new_lane)
@@ -43,12 +43,20 @@ class ThreadBuffer:
         self.comms = array("q")
         self.counters = array("q")
         self._packed: list[bytes] = []
+        self._moved = 0
+        """Number of values that have left ``events``."""
+
+    @property
+    def recorded(self) -> int:
+        """Number of values of events that were ever recorded."""
+        return self._moved + len(self.events)
 
     def pack(self) -> None:
         """Store events as an array, which takes a third of the memory of the list."""
         # The thread may add more meanwhile, but only at the end.
         events = self.events[:]
         del self.events[: len(events)]
+        self._moved += len(events)
         if events:
             self._packed.append(struct.pack(f"={len(events)}q", *events))
 

@@ -18,7 +18,7 @@ from chimbuko.monitor.collector.spanrows import core_rows, gpu_rows, node_rows, 
 from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.topology import read_sysfs
-from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, RankLoss, Rows
+from chimbuko.monitor.samples.nodebatch import SAMPLED_US, Awaited, NodeBatch, RankLoss, Rows
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
@@ -27,6 +27,8 @@ PERIOD_S = 1.0
 RUNNING_SHARE = 0.05
 """A thread that ran for so much of the last period is looked at fast; main threads always are."""
 MOST_FAST = 64
+EXPECTED_US = 10_000_000
+"""Time for which a process is looked at that may become a rank."""
 AROUND_LOSS_US = 1_000_000
 """Rows from so long before a loss and behind it leave the node."""
 
@@ -51,6 +53,8 @@ class Collector:
     def __init__(self, node: str, has_node: bool = True, gpus: Gpus | None = None) -> None:
         self._has_node = has_node
         self._watched: dict[int, Watched] = {}
+        self._expected: dict[int, int] = {}
+        """Processes that may become ranks, and until when they are looked at, in µs."""
         self._names = ThreadNames()
         self._rows = KeptRows()
         self._batches = BatchMaker(node, time.time_ns() // 1000, self._names)
@@ -68,6 +72,16 @@ class Collector:
         self._names.number(one.pid, one.pid, 0)
         self._looks.add(one.pid)
         self._losses.setdefault(one.pid, (one, LossesOfThread()))
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether any process has ever been watched."""
+        return bool(self._losses)
+
+    def expect(self, pid: int, now_us: int) -> None:
+        """Look at the main thread of a process that may become a rank, so that its samples begin with it."""
+        self._expected[pid] = now_us + EXPECTED_US
+        self._looks.add(pid)
 
     def name_thread(self, pid: int, tid: int, thread: int) -> None:
         """A thread as the trace numbers it."""
@@ -110,12 +124,14 @@ class Collector:
     def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:
         """Samples that overlap intervals and were not given away before; None without any."""
         parts: dict[str, list[Rows]] = {kind: [] for kind in (*KEYS, LOOKS)}
-        bounds = []
+        bounds: list[int] = []
+        awaited: set[Awaited] = set()
         for begin_us, end_us in intervals:
             bounds += [begin_us, end_us]
             for kind, found in self._rows.take(begin_us, end_us).items():
                 parts[kind].append(found)
             parts[LOOKS].append(self._looks.take(begin_us, end_us))
+            awaited.update(self._looks.awaited(begin_us, end_us))
         if not bounds:
             return None
         rows = {kind: np.concatenate(found) for kind, found in parts.items()}
@@ -127,7 +143,8 @@ class Collector:
         count = sum(map(len, rows.values()))
         if not count or not self._batches.admits(count):
             return None
-        return self._batches.make(rows, False, min(bounds), max(bounds))
+        batch = self._batches.make(rows, False, min(bounds), max(bounds))
+        return msgspec.structs.replace(batch, awaited=sorted(awaited, key=lambda one: one.begin_us))
 
     def losses(self) -> NodeBatch | None:
         """Losses of ranks since the last call, kept from running, with samples from around them that were not
@@ -183,8 +200,9 @@ class Collector:
 
     def _choose_fast(self, last: Sample | None, sample: Sample) -> None:
         """Choose the threads that are sampled fast: the main ones, and those that ran."""
-        chosen = {pid: pid for pid in self._watched}
-        is_running = False
+        self._expected = {pid: until for pid, until in self._expected.items() if until > sample.time_us}
+        chosen = {pid: pid for pid in (*self._watched, *self._expected)}
+        is_running = bool(self._expected)
         if last is not None:
             least_ns = RUNNING_SHARE * 1000 * (sample.time_us - last.time_us)
             for tid, one in sample.threads.items():

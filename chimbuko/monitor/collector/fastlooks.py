@@ -11,7 +11,7 @@ from chimbuko.monitor.collector.keptrows import KeptRows
 from chimbuko.monitor.collector.lookpace import Look, LookPace
 from chimbuko.monitor.collector.lossfinder import Stretch
 from chimbuko.monitor.collector.unwatched import Others
-from chimbuko.monitor.samples.nodebatch import Rows
+from chimbuko.monitor.samples.nodebatch import Awaited, Rows
 from chimbuko.monitor.sampling.procreader import ProcReader
 
 
@@ -45,8 +45,9 @@ class FastLooks:
         return self._pace.next_s
 
     def add(self, pid: int) -> None:
-        """Look at the main thread of a process from now on."""
+        """Look at the main thread of a process from now on, at the pace of ranks that run."""
         self._threads[pid] = pid
+        self._pace.note_running(True)
 
     def choose(self, threads: dict[int, int], is_running: bool) -> None:
         """Look at these threads from now on, each with its process; ``is_running`` where ranks run at all."""
@@ -85,6 +86,10 @@ class FastLooks:
     def take(self, begin_us: int, end_us: int) -> Rows:
         """Return the THREAD rows of an interval that were not taken before."""
         return self._ring.take(begin_us, end_us)
+
+    def awaited(self, begin_us: int, end_us: int) -> Iterator[Awaited]:
+        """Yield the files and children that threads slept for in an interval."""
+        return self._ring.awaited(begin_us, end_us)
 
     def close(self) -> None:
         """Close all files."""

@@ -13,12 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.monitor.collector.lossfinder import Stretch
-from chimbuko.monitor.procfs.systemcalls import NO_CALL, PIPE, STREAMS, descriptor, is_frozen, system_call
+from chimbuko.monitor.procfs.systemcalls import (
+    CHILDREN,
+    FILES,
+    NO_CALL,
+    PIPE,
+    STREAMS,
+    argument,
+    is_frozen,
+    system_call,
+)
 from chimbuko.monitor.procfs.task import SchedStat, TaskStat, parse_migrations, parse_schedstat, parse_stat
 from chimbuko.monitor.samples.intervals import ends_us
-from chimbuko.monitor.samples.nodebatch import Rows
+from chimbuko.monitor.samples.nodebatch import Awaited, Rows
 from chimbuko.monitor.samples.rows import THREAD
-from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
 
 @dataclass(slots=True)
@@ -75,6 +84,8 @@ RESTLESS_PER_S = 1_000
 MUCH_WAITED = 0.2
 MOST_MOVES = 65_535
 _NO_FILES = "pipe:", "socket:", "anon_inode:"
+_WAITID, _P_PID = (b"247", b"95"), 1
+"""Numbers of ``waitid``, and its first argument where the second is the id of a process."""
 LONGEST_US = 500_000
 """Between two readings of a thread that make a row: it was not looked at in between."""
 
@@ -95,6 +106,8 @@ class _Reading(NamedTuple):
     """Number of moves to another core; not read where the thread is put on a core as seldom as most threads
     are. The file that has it takes 2 to 8 kB.
     """
+    awaited: str = ""
+    """Path of the file, or name of the child process, that it slept for; empty where none is known."""
 
 
 @dataclass(slots=True)
@@ -131,34 +144,51 @@ class _Thread:
             is_asked, self._is_asked = self._is_asked, True
             if not is_asked and _state(last.stat) == b"S" and is_frozen(b"S", NO_CALL, self._place.read()):
                 last = last._replace(stat=_stopped(last.stat))
+            if not is_asked and last.awaited and last.call in CHILDREN:
+                # A child has the name of who forked it until it is a program of its own.
+                last = last._replace(awaited=_name_of_child(self._call.read()))
             self.last = last._replace(time_us=now_us)
             return self.last
         self._is_asked = False
         times, stat = parse_schedstat(sched), self._stat.read()
         # What it sleeps in can only be seen while it does.
-        call = NO_CALL
+        call, awaited = NO_CALL, ""
         if (state := _state(stat)) in (b"S", b"D"):
             data = self._call.read()
-            call = system_call(data)
+            call, awaited = self._slept_in(state, data)
             if state == b"D" and is_frozen(state, call, self._place.read()):
                 stat = _stopped(stat)
-            elif state == b"S" and call in STREAMS and self._is_pipe(data):
-                call = PIPE
         is_restless = last is not None and _slices_per_s(last, times, now_us) > RESTLESS_PER_S
         moves = parse_migrations(self._moved.read()) if is_restless else None
-        self.last = _Reading(now_us, self._tid, self._pid, stat, sched, times, call, moves) if stat else None
+        is_alive, ids = bool(stat), (now_us, self._tid, self._pid)
+        self.last = _Reading(*ids, stat, sched, times, call, moves, awaited) if is_alive else None
         return self.last
 
-    def _is_pipe(self, data: bytes) -> bool:
-        """Whether it reads or writes a socket or a pipe, or what else is no file."""
+    def _slept_in(self, state: bytes, data: bytes) -> tuple[int, str]:
+        """Return the system call by ``syscall``, and the file or the child that the thread sleeps for."""
+        call = system_call(data)
+        if call in CHILDREN:
+            return call, _name_of_child(data)
+        if call not in FILES:
+            return call, ""
         try:
-            return os.readlink(f"/proc/{self._pid}/fd/{descriptor(data)}").startswith(_NO_FILES)
+            path = os.readlink(f"/proc/{self._pid}/fd/{argument(data, 0)}")
         except OSError:
-            return False
+            return call, ""
+        if path.startswith(_NO_FILES):
+            return (PIPE if state == b"S" and call in STREAMS else call), ""
+        return call, path
 
     def close(self) -> None:
         for file in (self._stat, self._sched, self._call, self._place, self._moved):
             file.close()
+
+
+def _name_of_child(data: bytes) -> str:
+    """Return the name of the child that a thread waits for, by ``syscall``; empty where it may be any child."""
+    first, second = argument(data, 0), argument(data, 1)
+    pid = second if data.split(b" ", 1)[0] in _WAITID and first == _P_PID else first
+    return read_once(f"/proc/{pid}/comm").decode(errors="replace").strip()
 
 
 class FastRing:
@@ -215,6 +245,14 @@ class FastRing:
             if row is not None:
                 rows.append(row)
         return np.array(rows, THREAD)
+
+    def awaited(self, begin_us: int, end_us: int) -> Iterator[Awaited]:
+        """Yield the files and children that threads slept for in an interval, also those given before."""
+        for pair in reversed(self._pairs):
+            if pair.now.time_us <= begin_us:
+                break
+            if pair.before.time_us < end_us and (name := pair.now.awaited or pair.before.awaited):
+                yield Awaited(pair.now.tid, pair.before.time_us, pair.now.time_us, name)
 
     def close(self) -> None:
         """Close all files."""

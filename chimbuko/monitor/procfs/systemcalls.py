@@ -14,6 +14,8 @@ _X86_64 = {
     "futexes": (202, 449),
     "file_locks": (72, 73),
     "naps": (35, 230),
+    "children": (61, 247),
+    "futex": (202,),
     "streams": (0, 1, 19, 20),
     "poll": (7, 271),
     "select": (23, 270),
@@ -26,6 +28,8 @@ _ARM64 = {
     "futexes": (98, 449),
     "file_locks": (25, 32),
     "naps": (101, 115),
+    "children": (260, 95),
+    "futex": (98,),
     "streams": (63, 64, 65, 66),
     "poll": (73,),
     "select": (72,),
@@ -36,6 +40,10 @@ NO_CALL = -1
 """None, or none that is known."""
 PIPE = -2
 """A read or write of a socket or a pipe, which no number shows."""
+NAP = -3
+"""A wait for descriptors where there is none, only time to pass."""
+CONDITION = -4
+"""A futex that is no mutex: a condition, a semaphore, or the end of a thread."""
 
 
 def _set(*names: str) -> frozenset[int]:
@@ -45,11 +53,22 @@ def _set(*names: str) -> frozenset[int]:
 FILES = _set("files")
 SOCKETS = _set("sockets", "polls") | {PIPE}
 LOCKS = _set("futexes", "file_locks")
+NAPS = _set("naps") | {NAP}
+CHILDREN = _set("children")
+CONDITIONS = frozenset([CONDITION])
 STREAMS = _set("streams")
 """System calls on files that also serve sockets and pipes."""
 _COUNT_AT = dict.fromkeys(_set("poll"), 1) | dict.fromkeys(_set("select"), 0)
 """Position of the argument that is the number of descriptors, by system call."""
-_BREAKABLE = _set("polls", "naps", "futexes")
+NAP_NAMES = {
+    NAP: "poll or select",
+    **dict(zip(_NUMBERS.get("naps", ()), ("nanosleep", "clock_nanosleep"), strict=False)),
+}
+"""Names of ``NAPS`` in sentences."""
+_FUTEX = _set("futex")
+_WAIT_BITSET, _COMMAND = 9, 0x7F
+"""Operation of a futex by which the C library waits for all but its mutexes, and the bits that say which."""
+_BREAKABLE = _set("polls", "naps", "futexes") | {NAP, CONDITION}
 """System calls in which a sleeper can be woken by a signal; a thread that cannot is frozen."""
 _FREEZER = b"refrigerator", b"freezer_trap", b"get_signal"
 """Kernel functions in which a thread of a frozen control group sleeps; the last two belong to version 2."""
@@ -57,23 +76,26 @@ _FREEZER = b"refrigerator", b"freezer_trap", b"get_signal"
 
 def system_call(data: bytes) -> int:
     """Number of the system call that a thread is in, by ``syscall``; ``NO_CALL`` where it is not known, and
-    of those which wait for descriptors where there is none, only time to pass.
+    ``NAP`` or ``CONDITION`` where its arguments say that it is one.
     """
     first = data.split(b" ", 1)[0]
     if not first.isdigit() or len(first) > 4:
         return NO_CALL
     number = int(first)
     count_at = _COUNT_AT.get(number)
-    is_nap = count_at is not None and data.split(b" ", count_at + 2)[count_at + 1 : -1] == [b"0x0"]
-    return NO_CALL if is_nap else number
+    if count_at is not None and argument(data, count_at) == 0:
+        return NAP
+    if number in _FUTEX and (argument(data, 1) or 0) & _COMMAND == _WAIT_BITSET:
+        return CONDITION
+    return number
 
 
-def descriptor(data: bytes) -> str:
-    """The descriptor that a thread reads or writes, by ``syscall``; empty where it is damaged."""
+def argument(data: bytes, at: int) -> int | None:
+    """Return an argument of the system call that a thread is in, by ``syscall``; None where it is damaged."""
     try:
-        return str(int(data.split()[1], 16))
+        return int(data.split()[at + 1], 16)
     except (IndexError, ValueError):
-        return ""
+        return None
 
 
 def is_frozen(state: bytes, call: int, place: bytes) -> bool:

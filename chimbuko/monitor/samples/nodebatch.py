@@ -61,6 +61,16 @@ class RankLoss(msgspec.Struct, frozen=True, array_like=True):
     """Time lost in µs; of waits for a core only what exceeds the usual waits of the thread."""
 
 
+class Awaited(msgspec.Struct, frozen=True, array_like=True):
+    """File or child process that a thread slept for between two looks."""
+
+    tid: int
+    begin_us: int
+    end_us: int
+    name: str
+    """Path of the file, or name of the child."""
+
+
 Rows = npt.NDArray[np.void]
 
 
@@ -112,6 +122,8 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     gpus: bytes = b""
     losses: list[RankLoss] = []
     """That are new, or have grown since they were said last; the rows are from around them then."""
+    awaited: list[Awaited] = []
+    """Files and children that the threads of ``looks`` slept for."""
 
     @property
     def is_known(self) -> bool:

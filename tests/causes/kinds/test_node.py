@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.kinds.gpu import gpu_queue_full, waited_for_gpu
-from chimbuko.causes.kinds.registry import IN_NODE
+from chimbuko.causes.kinds.registry import IN_NODE, cause_of
 from chimbuko.causes.kinds.split import main_part, split
 from chimbuko.causes.part import LIMIT, Part
-from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
-from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
+from chimbuko.monitor.procfs.systemcalls import CHILDREN, CONDITION, FILES, LOCKS, NAP_NAMES, SOCKETS
+from chimbuko.monitor.samples.nodebatch import Awaited, NodeBatch, ThreadName
 from chimbuko.monitor.samples.rows import NOBODY
 from tests.causes.flagged import at, flag
 from tests.causes.nodes import batch, gpu, names, other, thread, ticks
@@ -48,8 +48,40 @@ def around(**values: Any) -> list[Any]:
 def test_a_call_whose_thread_ran_or_of_which_nothing_is_known_lost_time_in_its_own_code() -> None:
     assert [part.kind for part in parts(batch(ticks(1, 0, 200)))] == ["own code"]
     assert [part.kind for part in parts(batch(ticks(2, 0, 200), names=names(1)))] == ["own code"]
-    # Nor is it the node's doing if it slept because it wanted to.
-    assert top(ticks(1, 0, 200, ran_us=0, state=b"S", call=SLEEP)).kind == "own code"
+
+
+def test_who_slept_because_it_wanted_to_was_asleep() -> None:
+    """Which is not the node's doing."""
+    for call, name in NAP_NAMES.items():
+        part = top(ticks(1, 0, 200, ran_us=0, state=b"S", call=call))
+        assert (part.kind, part.by) == ("asleep", name) and part.lost_us == pytest.approx(199_000)
+        assert cause_of(part.kind).clause(part, 1) == f"as it slept 199 ms ({name})"
+
+
+def test_who_waits_for_its_child_says_which() -> None:
+    waiting = ticks(1, 0, 200, ran_us=0, state=b"S", call=min(CHILDREN))
+    of_child = [Awaited(101, at(0), at(20), "bash"), Awaited(101, at(20), at(200), "rsync")]
+    of_others = [Awaited(101, at(-300), at(-1), "before"), Awaited(102, at(0), at(200), "another's")]
+    of_others += [Awaited(101, at(5_000), at(5_200), "rsync")]
+    part = top(waiting, awaited=[*of_child, *of_others])
+    assert (part.kind, part.by) == ("waited for process", "rsync")
+    assert cause_of(part.kind).clause(part, 1) == "as it waited 199 ms for its child process rsync to end"
+    assert cause_of(part.kind).clause(top(waiting), 1) == "as it waited 199 ms for its child process to end"
+
+
+def test_a_wait_for_storage_names_the_file() -> None:
+    part = top(
+        ticks(1, 0, 200, ran_us=0, state=b"D", call=min(FILES)),
+        awaited=[Awaited(101, at(0), at(200), "/data/checkpoint")],
+    )
+    assert cause_of(part.kind).clause(part, 1) == "as it waited 199 ms for storage (/data/checkpoint)"
+
+
+def test_a_condition_is_no_lock() -> None:
+    waiting = ticks(1, 0, 200, ran_us=0, state=b"S", call=CONDITION)
+    assert top(waiting).kind == "waited for thread"
+    worker = ThreadName(101, 900, "worker", 0, 1, -1)
+    assert top(waiting, ticks(1, 0, 200, tid=900), names=[*names(), worker]).by == "worker"
 
 
 def test_stopped_is_the_time_in_state_t() -> None:
@@ -186,7 +218,7 @@ def test_a_sample_of_a_second_explains_a_short_call_in_it_only_where_nothing_els
 def test_causes_of_the_node_that_are_less_than_half_together_are_not_why() -> None:
     looks = ticks(1, 0, 200, ran_us=14_000, waited_us=3_000, system_us=4_000, state=b"S", call=SLEEP)
     found = parts(batch([*around(), *looks]))
-    assert {part.kind for part in found} == {"waited for core", "system time", "own code"}
+    assert {part.kind for part in found} == {"waited for core", "system time", "asleep", "own code"}
     assert main_part(found).kind == "own code"
 
 
@@ -241,13 +273,13 @@ def test_a_gpu_that_is_slowed_down_or_busier_than_usual_is_a_cause() -> None:
 
 def test_what_a_gpu_always_does_or_does_for_others_is_none() -> None:
     calm = gpu(-1000, 0, 0.3), gpu(300, 1300, 0.3)
-    assert with_gpu(gpu(-1000, 0), gpu(0, 300), gpu(300, 1300)).kind == "own code", "always busy"
+    assert with_gpu(gpu(-1000, 0), gpu(0, 300), gpu(300, 1300)).kind == "asleep", "always busy"
     always = [gpu(begin, begin + 1000, 0.5, **HOT) for begin in (-1000, 0, 1000)]
-    assert with_gpu(*always).kind == "own code", "always hot"
-    assert with_gpu(*calm, gpu(0, 300, 1.0, pid=NOBODY)).kind == "own code", "nobody of the program"
-    assert with_gpu(*calm, gpu(0, 300, 1.0, pid=102)).kind == "own code", "rank 2's"
+    assert with_gpu(*always).kind == "asleep", "always hot"
+    assert with_gpu(*calm, gpu(0, 300, 1.0, pid=NOBODY)).kind == "asleep", "nobody of the program"
+    assert with_gpu(*calm, gpu(0, 300, 1.0, pid=102)).kind == "asleep", "rank 2's"
     assert with_gpu(*calm, gpu(0, 300, 1.0, pid=101)).kind == "GPU busy"
-    assert with_gpu(*calm, gpu(0, 300, 0.0, throttled_us=300_000)).kind == "own code", "nothing ran"
+    assert with_gpu(*calm, gpu(0, 300, 0.0, throttled_us=300_000)).kind == "asleep", "nothing ran"
     # What its thread waited for itself goes first.
     files = {"ran_us": 0, "state": b"D", "call": next(iter(FILES))}
     assert with_gpu(*calm, gpu(0, 300, 1.0), **files).kind == "storage"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,8 @@ from chimbuko.monitor.procfs.systemcalls import LOCKS, PIPE
 from chimbuko.monitor.sampling.procreader import ProcReader
 
 FOREVER = 1 << 60
+WAITING = "import subprocess; subprocess.run(['sleep', '60'])"
+SYNCING = "import os, sys\nwith open(sys.argv[1], 'wb') as f:\n while f.write(bytes(99_999)): os.fsync(f)"
 LOCKED = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX)"
 
 
@@ -42,6 +46,31 @@ def test_a_lock_of_a_file_is_a_lock(tmp_path: Path) -> None:
             while slept_in(waiter.pid) not in LOCKS:
                 assert waiter.poll() is None
             waiter.kill()
+
+
+def awaited(pid: int) -> set[str]:
+    """What a process slept for in some looks at it."""
+    ring = FastRing(ProcReader())
+    for _ in range(4):
+        ring.read({pid: pid})
+        time.sleep(0.01)
+    found = {one.name for one in ring.awaited(0, FOREVER)}
+    ring.close()
+    return found
+
+
+def test_who_waits_for_a_child_is_asked_which() -> None:
+    with subprocess.Popen([sys.executable, "-S", "-c", WAITING], start_new_session=True) as waiter:
+        while "sleep" not in awaited(waiter.pid):
+            assert waiter.poll() is None
+        os.killpg(waiter.pid, signal.SIGKILL)
+
+
+def test_who_waits_for_a_file_is_asked_which(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-S", "-c", SYNCING, str(tmp_path / "file")]) as writer:
+        while str(tmp_path / "file") not in awaited(writer.pid):
+            assert writer.poll() is None
+        writer.kill()
 
 
 class Scripted(ProcReader):

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 
 import pytest
 
 from chimbuko.monitor.procfs.systemcalls import (
+    CHILDREN,
+    CONDITION,
+    CONDITIONS,
     FILES,
     LOCKS,
+    NAP,
+    NAP_NAMES,
+    NAPS,
     NO_CALL,
     SOCKETS,
-    descriptor,
+    argument,
     is_frozen,
     system_call,
 )
@@ -21,7 +28,9 @@ REST = b" 0x0 0x0 0x0 0x7ffc8006cda8 0x7f91f800c2ad\n"
 
 
 def test_the_kinds_have_no_call_in_common() -> None:
-    assert not FILES & SOCKETS and not FILES & LOCKS and not SOCKETS & LOCKS
+    kinds = FILES, SOCKETS, LOCKS, NAPS, CHILDREN, CONDITIONS
+    assert all(not one & other for one, other in itertools.combinations(kinds, 2))
+    assert NAP_NAMES.keys() == NAPS
 
 
 @pytest.mark.parametrize(
@@ -30,8 +39,13 @@ def test_the_kinds_have_no_call_in_common() -> None:
         (b"1 0x5 0x7f 0x20" + REST, 1),
         (b"7 0x7ffe 0x2 0xc8" + REST, 7),
         # Nothing but time to pass.
-        (b"7 0x0 0x0 0xc8" + REST, NO_CALL),
-        (b"270 0x0 0x0 0x0" + REST, NO_CALL),
+        (b"7 0x0 0x0 0xc8" + REST, NAP),
+        (b"270 0x0 0x0 0x0" + REST, NAP),
+        # A mutex of the C library, its condition with a time, and the end of a thread.
+        (b"202 0x55 0x80 0x2" + REST, 202),
+        (b"202 0x55 0x189 0x0" + REST, CONDITION),
+        (b"202 0x55 0x109 0x2f" + REST, CONDITION),
+        (b"202", 202),
         (b"23 0x3 0x0 0x0" + REST, 23),
         (b"7", 7),
         (b"running\n", NO_CALL),
@@ -44,9 +58,9 @@ def test_the_call_that_a_thread_is_in(data: bytes, number: int) -> None:
     assert system_call(data) == number
 
 
-def test_the_descriptor_of_what_may_be_a_pipe() -> None:
-    assert descriptor(b"0 0x1f 0x7f 0x20" + REST) == "31"
-    assert [descriptor(data) for data in (b"0", b"running", b"0 zero")] == [""] * 3
+def test_the_descriptor_is_the_first_argument_of_a_call_for_files() -> None:
+    assert argument(b"0 0x1f 0x7f 0x20" + REST, 0) == 31
+    assert [argument(data, 0) for data in (b"0", b"running", b"0 zero")] == [None] * 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,30 @@
+"""Pauses that Python itself makes in a call, as counters of a trace: the tracer writes them, causes read them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Pause(StrEnum):
+    """Kind of a pause: the beginning of the name of its counter, whose values are in µs."""
+
+    COLLECTION = "Garbage collection"
+    """What follows is the generation."""
+    IMPORT = "Import"
+    """What follows is the module that was imported first."""
+    INTERPRETER = "Waited for the interpreter"
+    """What follows is the function that ran in another thread meanwhile."""
+    LOCK = "Waited for a lock"
+    """What follows is where, and who held it."""
+    STANDING = "Stood still"
+    """What follows is the line at which it did so."""
+
+    def counter(self, what: str) -> str:
+        """Return the name of the counter of such pauses."""
+        return f"{self}: {what}"
+
+
+def pause_of(counter: str) -> tuple[Pause, str] | None:
+    """Return the kind of pauses that a counter has the length of, and what follows; None for another one."""
+    kind, _, what = counter.partition(": ")
+    return (Pause(kind), what) if kind in Pause.__members__.values() else None
