@@ -18,7 +18,7 @@ CORES := $(addprefix tests/,ad/calls ad/detectors ad/analysis ad/handoff/test_op
 	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test test-page test-all test-cores coverage thorough slow-pages live soak faults faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection packages chromium
+.PHONY: help demo test test-page test-all test-cores coverage thorough slow-pages live soak faults chaos faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection packages chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -63,6 +63,9 @@ soak: install ## Everything around the application is killed, stopped and slowed
 
 faults: install ## Server, broker and agents are killed, stopped, cut off and starved, at other moments each time.
 	CHIMBUKO_FAULTS_ROUNDS=10 $(BIN)/python -m pytest -m 'not soak' tests/integration/test_faults.py tests/pserver/test_exactly_once.py
+
+chaos: install ## A hundred runs of a small program, over which signals come at random moments; ten minutes.
+	$(BIN)/python -m tests.integration.chaos --runs 100
 
 faults-nodes: install ## Each part of a run on three nodes fails at each moment; prints a table. Half an hour.
 	CHIMBUKO_NODE_FAULTS=all $(BIN)/python -m pytest -s -m thorough tests/integration/test_node_faults.py

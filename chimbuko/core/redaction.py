@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable
 
+PROGRAM_ONLY_VARIABLE = "CHIMBUKO_NO_COMMAND_LINE"
+"""Environment variable that keeps all command lines out of what is stored, but for the program's name."""
 REMOVED = "***"
 """Text that stands for a secret."""
 SECRET_NAMES = ("TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "JWT", "AUTH", "COOKIE")
@@ -33,7 +36,11 @@ def is_secret(name: str) -> bool:
 
 
 def without_secrets(words: Iterable[str]) -> list[str]:
-    """Return the words of a command line with ``***`` in place of what sounds, or looks, like a secret."""
+    """Return the words of a command line with ``***`` in place of what sounds, or looks, like a secret; only
+    the first one where no more is to be kept.
+    """
+    if os.environ.get(PROGRAM_ONLY_VARIABLE):
+        return list(words)[:1]
     kept: list[str] = []
     is_value = False
     for word in words:

@@ -139,24 +139,37 @@ class NodeAgent:
         guard = GuardStarter(place.guard, self._run.logs / "guard.log")
         with ExitStack() as stack:
             stack.enter_context(self._heard(presence))
-            await_kernels(lambda: self._is_unwanted_while_compiling(place.folder))
+            stack.callback(self._turn_programs_away, place)
             guard.begin()
             stack.callback(guard.stop)
+            # Under its guard a stream in files waits for its reader, however long kernels take to compile.
+            is_patient = place.transport is Transport.FILES
+            if is_patient:
+                self._let_programs_begin(place, guard)
+            await_kernels(lambda: self._is_unwanted_while_compiling(place.folder))
             agents = stack.enter_context(Agents(self._run, info.id, options, url, self._problems))
             agents.wait_ready()
-            guard.wait()
-            if not self._streams:
-                leave_mark(place.folder, place.transport, shield_of(place, self._problems))
+            if not is_patient:
+                self._let_programs_begin(place, guard)
             say(f"{name} reads the streams in {place.folder}")
             self._work(agents)
-            if not self._streams:
-                with suppress(OSError):
-                    for mark in (AGENT_MARK, COMING_MARK):
-                        (place.folder / mark).unlink(missing_ok=True)
+            self._turn_programs_away(place)
             is_delivered = agents.finish()
         if not self._streams:
             self._tidy_up(place.folder)
         return is_delivered
+
+    def _let_programs_begin(self, place: StreamPlace, guard: GuardStarter) -> None:
+        """Have programs of this node begin that the run's script starts, once their streams have a guard."""
+        guard.wait()
+        if not self._streams:
+            leave_mark(place.folder, place.transport, shield_of(place, self._problems))
+
+    def _turn_programs_away(self, place: StreamPlace) -> None:
+        if not self._streams:
+            with suppress(OSError):
+                for mark in (AGENT_MARK, COMING_MARK):
+                    (place.folder / mark).unlink(missing_ok=True)
 
     def _is_unwanted_while_compiling(self, streams: Path) -> bool:
         """Announce the agent to programs of this node; true if it shall not come."""

@@ -129,6 +129,8 @@ def import_records(
     try:
         writer = Writer(engine, info.id)
         writer.write_run(info)
+        if store_url is not None:
+            writer.write_folder(run.path)
         importing = _Import(writer, config)
         importing.write_metadata(_metadata(source, refusals))
         for batch in itertools.chain([first], _batches(calls)):

@@ -30,6 +30,7 @@ from chimbuko.provenance.manage.transfer import AlreadyStored, copy_run
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import public_url
+from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, check_name, write_secret
 from chimbuko.runtime.runs.finding import infos_of, runs_in
@@ -180,7 +181,7 @@ def _settle(work: RunDirectory, target: RunDirectory, run_id: str, store_url: st
     engine = open_for_writing(work.store_url)
     try:
         Provenance(engine, run_id).run()
-        was_stored = _copy_into(store_url, engine, run_id) if store_url else False
+        was_stored = _copy_into(store_url, engine, run_id, target.path) if store_url else False
     finally:
         close(engine)
     if store_url:
@@ -191,11 +192,12 @@ def _settle(work: RunDirectory, target: RunDirectory, run_id: str, store_url: st
     return Unpacked(run_id, info.name, str(target.path), url, was_stored)
 
 
-def _copy_into(store_url: str, source: Engine, run_id: str) -> bool:
+def _copy_into(store_url: str, source: Engine, run_id: str, folder: Path) -> bool:
     """Copy a run unless the store holds it already; return whether it did."""
     engine = open_for_writing(store_url)
     try:
         copy_run(source, run_id, engine)
+        Writer(engine, run_id).write_folder(folder)
     except AlreadyStored:
         return True
     finally:

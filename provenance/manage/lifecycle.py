@@ -24,6 +24,7 @@ from chimbuko.runtime.runs.directory import (
     RunInfo,
     claim_name,
 )
+from chimbuko.runtime.runs.scratch import run_of_scratch
 
 RUNNING = "running"
 DIED = "died"
@@ -125,7 +126,7 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
     """
     url = run.used_store_url(info)
     if url != run.store_url:
-        delete_rows(url, info.id)
+        _delete_rows_elsewhere(run, info, url)
         # From here on nothing is left elsewhere, and the URL with its password may go.
         run.write_info(msgspec.structs.replace(info, store_url=run.store_url))
     try:
@@ -144,6 +145,23 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
     return not run.path.exists()
 
 
+def _delete_rows_elsewhere(run: RunDirectory, info: RunInfo, url: str) -> None:
+    """Remove the rows of a run from a store that its folder names: that of another run may be named, too."""
+    if not url.startswith("sqlite:"):
+        delete_rows(url, info.id, run.path)
+        return
+    path = Path(url.removeprefix("sqlite:///"))
+    if not path.exists():
+        return
+    # A run whose folder is on a network file system has its store on its node until it ends.
+    owner = run_of_scratch(path.parent)
+    if owner is None or owner.path.resolve() != run.path.resolve():
+        raise ConfigError(
+            f"{run.path}: its run.json names {path}, which is no store of this run; remove the folder itself"
+        )
+    delete_rows(url, info.id)
+
+
 def _files_of(run: RunDirectory, patterns: Iterable[str]) -> set[Path]:
     """Return files in the folder of a run, and none that a link to another folder leads to."""
     folder = run.path.resolve()
@@ -156,16 +174,10 @@ def _folders_in(folder: Path) -> list[Path]:
     return sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True)
 
 
-def delete_rows(store_url: str, run_id: str) -> None:
-    """Remove a run from a store.
-
-    Raises
-    ------
-    StoreError
-        It cannot be written.
-    """
+def delete_rows(store_url: str, run_id: str, folder: Path | None = None) -> None:
+    """Remove a run from a store; parameters and errors are those of ``transfer.remove_run``."""
     engine = open_for_writing(store_url)
     try:
-        remove_run(engine, run_id)
+        remove_run(engine, run_id, folder)
     finally:
         close(engine)

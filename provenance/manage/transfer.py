@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, delete, select, update
@@ -25,7 +26,8 @@ class AlreadyStored(ConfigError):
 
 
 def copy_run(source: Engine, run_id: str, target: Engine) -> int:
-    """Copy all that a store has of a run into another one, where the run gets a number of that store's.
+    """Copy all that a store has of a run into another one, where the run gets a number of that store's, and
+    no folder yet.
 
     All of it is read as of one moment. Return how many rows there were.
 
@@ -63,18 +65,32 @@ def rename_run(engine: Engine, run_id: str, name: str) -> None:
             raise _no_run(engine, run_id)
 
 
-def remove_run(engine: Engine, run_id: str) -> bool:
+def remove_run(engine: Engine, run_id: str, folder: Path | None = None) -> bool:
     """Remove all that a store has of a run, and return whether it had any.
+
+    Parameters
+    ----------
+    folder
+        Folder that says it is that of the run; None where somebody names the run in the store.
 
     Raises
     ------
+    ConfigError
+        The store names another folder for the run.
     StoreError
         The store cannot be written; it is as it was.
     """
     with store_errors(engine), engine.begin() as connection:
-        number = connection.execute(select(RUNS.c.number).where(RUNS.c.id == run_id)).scalar()
-        if number is None:
+        found = connection.execute(select(RUNS.c.number, RUNS.c.folder).where(RUNS.c.id == run_id)).first()
+        if found is None:
             return False
+        number, noted = found
+        if folder is not None and noted != str(folder.resolve()):
+            where = public_url(engine.url)
+            raise ConfigError(
+                f"{folder}: the rows of run {run_id} in {where} are those of {noted or 'an unknown folder'}; "
+                f"if it was moved, delete them first: chimbuko runs delete --store {where} {run_id}"
+            )
         for table in TABLES_OF_RUNS:
             connection.execute(delete(table).where(table.c.run == number))
         connection.execute(delete(RUNS).where(RUNS.c.number == number))
@@ -103,7 +119,7 @@ def _insert_run(connection: Connection, run: dict[str, Any]) -> int:
     if stored is not None:
         where = public_url(connection.engine.url)
         raise AlreadyStored(f"{where}: holds the run {run['id']} already, under the name {stored!r}")
-    del run["number"]
+    del run["number"], run["folder"]
     key = connection.execute(RUNS.insert().values(run)).inserted_primary_key
     assert key is not None
     number: int = key[0]

@@ -115,6 +115,7 @@ _HERE = {
         "config": "Settings of the analysis, a JSON object",
         "version": "Chimbuko's",
         "environment": "Of the run, a JSON object",
+        "folder": "Its folder, from which alone its rows are deleted; empty in a store of its own",
         "transport": "How its trace came: files, sst or recorded; empty where nobody knows",
         "trace_bytes": "Size of the trace that was read",
         "stored_bytes": "Size of what was kept of it",

@@ -124,10 +124,11 @@ RUNS = Table(
     _integer("stored_bytes"),
     _text("transport"),
     Column("environment", JSON, nullable=False),
+    Column("folder", Text, nullable=False, server_default=""),
     UniqueConstraint("id"),
 )
 """Runs as ``RunInfo``; the store's URL is kept without its password. Other tables name a run by
-``number``."""
+``number``. Where others store their runs, too, ``folder`` is that of the run."""
 
 PROGRAMS = _keyed("programs", _key("program"), _text("name"))
 

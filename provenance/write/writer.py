@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, select, update
 
 from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence
@@ -61,7 +62,7 @@ from chimbuko.runtime.protocol.messages import (
 )
 from chimbuko.runtime.runs.directory import RunInfo
 
-_WRITE_RUNS = Upsert(RUNS, tuple(column.name for column in RUNS.columns if column.name != "number"), ("id",))
+_WRITE_RUNS = Upsert(RUNS, RunInfo.__struct_fields__, ("id",))
 _WRITE_NODE_STATES = Upsert.of_all(NODE_STATES)
 _WRITE_SAMPLES = Upsert.of_all(NODE_SAMPLES)
 _WRITE_METADATA = Upsert.of_all(METADATA)
@@ -174,6 +175,12 @@ class Writer:
         }
         with self._transaction() as connection:
             _WRITE_RUNS.write(connection, [tuple(values[name] for name in _WRITE_RUNS.columns)])
+
+    def write_folder(self, folder: Path) -> None:
+        """Note the folder of the run: who has another one that names the run does not delete its rows."""
+        with self._transaction() as connection:
+            statement = update(RUNS).where(RUNS.c.id == self._run_id)
+            connection.execute(statement.values(folder=str(folder.resolve())))
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from chimbuko.core.redaction import without_secret, without_secrets
+from chimbuko.core.redaction import PROGRAM_ONLY_VARIABLE, without_secret, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,11 @@ def test_what_looks_like_a_secret_is_one() -> None:
     assert sum(without_secret(one) == "***" for one in made) >= 95
     known = "gh" + "p_" + "0123456789abcdefghij"
     assert without_secret(f"https://host/?x={known}") == "https://host/?x=***"
+
+
+def test_of_a_command_line_nothing_but_the_program_is_kept_where_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(PROGRAM_ONLY_VARIABLE, "1")
+    assert without_secrets(["./heat", "--patient", "Doe"]) == ["./heat"]
+    assert without_secrets(word for word in ()) == []

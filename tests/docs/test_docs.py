@@ -15,7 +15,7 @@ from chimbuko.cli import VERBS, main
 from chimbuko.core.errors import ChimbukoError
 from tests.places import ROOT
 
-AT_THE_ROOT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+AT_THE_ROOT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 DOCUMENTS = [*(ROOT / name for name in AT_THE_ROOT), *sorted((ROOT / "docs").glob("*.md"))]
 
 

@@ -1,16 +1,18 @@
-"""What can go wrong with the processes of a run, at moments that nobody chose."""
+"""What can go wrong with the processes of a run, at moments that nobody chose, and what must hold then."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.protocol.broker import connect
 from chimbuko.runtime.runs.directory import RunDirectory
-from tests.integration.conftest import AGENT, SERVER, STORE, Run
+from tests.integration.conftest import AGENT, SERVER, STORE, Outcome, Run
 
 STOPPED_S = 10.0
 WITHOUT_MEMORY_S = 3.0
@@ -136,3 +138,22 @@ def _memory_limited(run: Run, limit_bytes: int) -> Iterator[None]:
         run.wait_until(lambda: "errorstat_OOM" in client.info("errorstats"))
         yield
         client.config_set("maxmemory", 0)
+
+
+def assert_all_stored_once(run: Outcome) -> None:
+    """Each finding of each analysed step is in the store."""
+    with open_run(RunDirectory(run.folder)) as provenance:
+        steps, dropped = provenance.steps.counts(), provenance.dropped()
+    assert dropped == []
+    by_rank = Counter[int]()
+    for step in steps:
+        by_rank[step.rank] += step.anomalies
+    assert Counter(call.rank for call in run.anomalies) == +by_rank
+
+
+def assert_all_counted_once(run: Outcome) -> None:
+    """Each finding is in the server's statistics."""
+    with open_run(RunDirectory(run.folder)) as provenance:
+        functions = provenance.function_statistics()
+    counted = {f.name: f.anomalies for f in functions if f.anomalies}
+    assert Counter(call.function for call in run.anomalies) == counted

@@ -37,10 +37,10 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 @pytest.fixture
 def door(certificates: Certificates, tmp_path: Path) -> Iterator[tuple[TlsDoor, str]]:
     """A broker that is reached over TLS only, and its URL without the authority."""
-    with PrivateBroker(tmp_path / "broker.log") as broker:
-        behind = urlsplit(broker.url)
+    with PrivateBroker(tmp_path / "broker.log", "127.0.0.1") as broker:
+        behind = urlsplit(broker.url_elsewhere)
         door = TlsDoor(certificates, behind.port or 0)
-        yield door, f"rediss://:{behind.password}@127.0.0.1:{door.port}/0"
+        yield door, f"rediss://{behind.username}:{behind.password}@127.0.0.1:{door.port}/0"
         door.close()
 
 

@@ -10,21 +10,23 @@ import random
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.query.run import open_run
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, STORE, Command, Outcome, Run, Start
 from tests.integration.faults import (
     Fault,
+    assert_all_counted_once,
+    assert_all_stored_once,
     fill_memory,
     kill,
     kill_agents_at_end,
@@ -80,39 +82,32 @@ def live_run(
     transport: str = "files",
 ) -> Run:
     """A live run of the program with these faults, at any moments; ended."""
-    run = start(
-        *("--replay", marked / "*.bp", "--pace", str(PACE), "--agents", str(AGENTS), "--period", "0.2"),
-        *("--no-dashboard", "--transport", transport),
-        *options,
-    )
+    with ExitStack() as stack:
+        environment = dict(os.environ)
+        if any(fault in (take_memory, fill_memory) for fault in faults):
+            # Who takes part in a run has no right to limit the memory of a broker that is the run's own.
+            private = PrivateBroker(marked.parent / "broker.log")
+            environment[BROKER_VARIABLE] = stack.enter_context(private).keeper_url
+        run = start(
+            *("--replay", marked / "*.bp", "--pace", str(PACE), "--agents", str(AGENTS), "--period", "0.2"),
+            *("--no-dashboard", "--transport", transport),
+            *options,
+            environment=environment,
+        )
+        strike(run, moments, faults)
+        assert run.end() == 0, run.output
+    assert WHOLE in run.output
+    return run
+
+
+def strike(run: Run, moments: random.Random, faults: list[Fault]) -> None:
+    """Let these faults come over a run, at any moments; over when all are."""
     run.wait_until(lambda: len(run.health_so_far) == RANKS)
     # In threads, so that one may strike during another.
     with ThreadPoolExecutor() as at_once:
         struck = [at_once.submit(fault, run, moments.uniform(0.0, QUIET_S)) for fault in faults]
     for fault in struck:
         fault.result()
-    assert run.end() == 0, run.output
-    assert WHOLE in run.output
-    return run
-
-
-def assert_all_stored_once(run: Outcome) -> None:
-    """Each finding of each analysed step is in the store."""
-    with open_run(RunDirectory(run.folder)) as provenance:
-        steps, dropped = provenance.steps.counts(), provenance.dropped()
-    assert dropped == []
-    by_rank = Counter[int]()
-    for step in steps:
-        by_rank[step.rank] += step.anomalies
-    assert Counter(call.rank for call in run.anomalies) == +by_rank
-
-
-def assert_all_counted_once(run: Outcome) -> None:
-    """Each finding is in the server's statistics."""
-    with open_run(RunDirectory(run.folder)) as provenance:
-        functions = provenance.function_statistics()
-    counted = {f.name: f.anomalies for f in functions if f.anomalies}
-    assert Counter(call.function for call in run.anomalies) == counted
 
 
 def assert_nothing_lost(run: Outcome, marked: Path) -> None:

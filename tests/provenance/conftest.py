@@ -53,7 +53,7 @@ def private_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Private
 @pytest.fixture
 def broker(private_broker: PrivateBroker) -> Iterator[RunBroker]:
     """A connection of the run to it, which knows nothing yet."""
-    with connect(private_broker.url) as client:
+    with connect(private_broker.keeper_url) as client:
         client.flushall()
         yield RunBroker(client, RUN_ID)
 

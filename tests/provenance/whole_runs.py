@@ -15,6 +15,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import public_url
+from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.runs.directory import RunDirectory, write_secret
 from tests.viz.made_run import MadeRun, make_run
 
@@ -35,7 +36,9 @@ def make_whole_run(folder: Path, steps: int) -> MadeRun:
 def move_to(run: RunDirectory, store_url: str) -> None:
     """Have the provenance of a run in another store, as ``chimbuko run --store`` does."""
     source, target = open_for_reading(run.store_url), open_for_writing(store_url)
-    copy_run(source, run.read_info().id, target)
+    run_id = run.read_info().id
+    copy_run(source, run_id, target)
+    Writer(target, run_id).write_folder(run.path)
     source.dispose()
     close(target)
     for path in run.path.glob("provenance.sqlite*"):

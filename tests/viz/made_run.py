@@ -207,6 +207,8 @@ def make_run(
     engine = open_for_writing(store_url or info.store_url)
     writer = Writer(engine, info.id)
     writer.write_run(info)
+    if store_url is not None:
+        writer.write_folder(directory.path)
     writer.write_statistics(RunStatistics({0: "heat2d"}))
     if state != "running":
         writer.write_samples(map(packed, samples(ZERO_US, STEPS * STEP_US)))

@@ -17,6 +17,8 @@ from chimbuko.runtime.runs.directory import kept_token
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 """Environment variable with the token."""
+KEY_VARIABLE = "CHIMBUKO_COOKIE_KEY"
+"""Environment variable with the key of the cookies, in hex, for processes that serve one port."""
 SHORTEST_TOKEN = 16
 """Least characters of a token for a dashboard that others reach: fewer can be guessed."""
 EVERYWHERE = "0.0.0.0"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 
 from chimbuko.core.errors import ServiceError
 from chimbuko.runtime.process.lifetime import Sacrifice, log
@@ -16,7 +18,7 @@ from chimbuko.runtime.process.supervisor import ServiceGroup
 from chimbuko.runtime.process.wakeup import Ending
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runtime.runs.directory import RunDirectory
-from chimbuko.viz.http.listening import TOKEN_VARIABLE, Front
+from chimbuko.viz.http.listening import KEY_VARIABLE, TOKEN_VARIABLE, Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
 LOOK_S = 0.25
@@ -78,6 +80,7 @@ def serving_together(
             TOKEN_VARIABLE: token,
             JOBS_VARIABLE: jobs_broker,
             FOLDER_VARIABLE: str(folder),
+            KEY_VARIABLE: os.environ.get(KEY_VARIABLE) or token_hex(32),
         }
         if broker_url is not None:
             secrets[BROKER_VARIABLE] = broker_url

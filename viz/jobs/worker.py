@@ -22,6 +22,7 @@ from celery import Celery
 from celery.exceptions import Ignore, SoftTimeLimitExceeded
 from celery.signals import worker_process_init, worker_ready
 from flask_socketio import SocketIO
+from socketio import RedisManager
 
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.provenance.query.run import open_run
@@ -75,7 +76,9 @@ def answer(self: Any, asked: dict[str, Any]) -> Reply:
     question, job = msgspec.convert(asked, Question), self.request.id
     folder = Path(question.folder) / job
     client = redis.Redis.from_url(BROKER, socket_timeout=5, socket_connect_timeout=5)
-    sockets = SocketIO(message_queue=BROKER, channel=question.channel)
+    sockets = SocketIO()
+    # By the URL of a socket Flask-SocketIO would not know which queue it is.
+    sockets.init_app(None, client_manager=RedisManager(BROKER, question.channel, write_only=True))
     with client, Reporter(job, client, sockets, folder) as reporter:
         reply = _known(client, question) or _worked_out(question, job, folder, reporter)
         if reply["sentence"] is not None:

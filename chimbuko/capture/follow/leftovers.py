@@ -20,7 +20,7 @@ from pathlib import Path
 from chimbuko.capture.follow.presence import announced, guard_of
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.core.errors import ChimbukoError
-from chimbuko.runtime.process.nameholding import is_held
+from chimbuko.runtime.process.nameholding import PLACE, is_held
 from chimbuko.runtime.runs.directory import claim_name
 from chimbuko.runtime.runs.scratch import left_behind, run_of_scratch
 
@@ -32,8 +32,8 @@ BEGINS_S = 60.0
 
 _FOLDER = re.compile(r"chimbuko-([0-9a-f]{12})(?:-.+)?")
 _FAMILY = re.compile(r"chimbuko-family-\d+-\d+")
-_OF_DASHBOARD = re.compile(r"chimbuko-(?:jobs|view)-.+")
-"""Names of the folders of a dashboard, which holds its path as a name."""
+_HELD = re.compile(r"chimbuko-(?:jobs|view|broker)-.+")
+"""Names of the folders of a dashboard or a broker, whose keeper holds their path as a name."""
 _MONITORS = re.compile(r"chimbuko-monitor-\d+-[0-9a-f]{16}")
 """Names of the folders in which the monitors of a job meet, one of which has locked a file."""
 _LEADER = "leader"
@@ -57,11 +57,13 @@ def remove_folders_of(run_id: str) -> None:
 
 
 def _candidates() -> Iterator[Path]:
-    for place in {Path(tempfile.gettempdir()), MEMORY}:
+    known = _FOLDER, _FAMILY, _HELD, _MONITORS
+    # Brokers have their folders at the same place, wherever temporary files are.
+    places = {PLACE: (_HELD,), Path(tempfile.gettempdir()): known, MEMORY: known}
+    for place, patterns in places.items():
         with suppress(OSError):
             for path in sorted(place.glob("chimbuko-*")):
-                known = _FOLDER, _FAMILY, _OF_DASHBOARD, _MONITORS
-                if any(names.fullmatch(path.name) for names in known) and _is_ours(path):
+                if any(names.fullmatch(path.name) for names in patterns) and _is_ours(path):
                     yield path
 
 
@@ -86,7 +88,7 @@ def _can_go(folder: Path, now_s: float) -> bool:
 
 def _is_in_use(folder: Path) -> bool:
     run_id = _run_id(folder)
-    if _OF_DASHBOARD.fullmatch(folder.name):
+    if _HELD.fullmatch(folder.name):
         return is_held(str(folder))
     if _MONITORS.fullmatch(folder.name):
         return _is_locked(folder / _LEADER)

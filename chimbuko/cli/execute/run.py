@@ -14,6 +14,7 @@ from chimbuko.cli.shared.placing import advised_option
 from chimbuko.cli.shared.result import show
 from chimbuko.cli.shared.services import service_options
 from chimbuko.cli.shared.transport import transport_options
+from chimbuko.core.redaction import PROGRAM_ONLY_VARIABLE
 from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
 from chimbuko.launcher.assembly import lead
 from chimbuko.launcher.options import AnalysisOptions, RunOptions, TransportOptions
@@ -62,6 +63,11 @@ from chimbuko.launcher.services.choices import ServiceChoices
     "--cores", default="", metavar="LIST", help="Cores that the analysis keeps to, such as 0 or 0,2-5."
 )
 @click.option(
+    "--no-command-line",
+    is_flag=True,
+    help="Keep the program's name only, and none of its arguments; also from CHIMBUKO_NO_COMMAND_LINE.",
+)
+@click.option(
     "--advise", is_flag=True, help="At the end, say where and how the analysis had best run the next time."
 )
 @advised_option("agents", "cores", "period", "transport")
@@ -80,6 +86,7 @@ def command(
     separate: bool,
     overhead: str | None,
     cores: str,
+    no_command_line: bool,
     advise: bool,
     transport: TransportOptions,
     services: ServiceChoices,
@@ -108,6 +115,8 @@ def command(
     if overhead is not None:
         # The command, and what it starts on other nodes, has it from its environment, like TAU's settings.
         os.environ[OVERHEAD_VARIABLE] = parse_overhead(overhead)
+    if no_command_line:
+        os.environ[PROGRAM_ONLY_VARIABLE] = "1"
     options = RunOptions(
         command=_recorded(command_line),
         trace=trace,

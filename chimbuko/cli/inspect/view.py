@@ -82,6 +82,9 @@ END_S = 10.0
     envvar=FOLDER_VARIABLE,
     help="Folder that dashboard and workers share, for answers; default a temporary one.",
 )
+@click.option(
+    "--new-token", is_flag=True, help="Forget the token that is kept in the folder: earlier addresses end."
+)
 @click.option("--open", "path", default="/", help="Page to start at, as in the address of another dashboard.")
 def command(
     run_dir: Path | None,
@@ -93,6 +96,7 @@ def command(
     processes: int,
     jobs_broker: str | None,
     jobs_folder: Path | None,
+    new_token: bool,
     path: str,
 ) -> None:
     """Show runs in the browser; Ctrl-C ends it.
@@ -126,17 +130,22 @@ def command(
     def make_pool() -> WorkerPool:
         return WorkerPool(jobs_broker, not jobs_broker, jobs_folder)
 
+    def token_of(kept: Path) -> str:
+        if new_token:
+            kept.unlink(missing_ok=True)
+        return front.token(kept)
+
     if folder is not None:
         if processes > 1:
             raise ConfigError(f"{folder}: --processes are for one run; name it")
-        token = front.token(folder / PAGE_TOKEN)
+        token = token_of(folder / PAGE_TOKEN)
         place = serving_folder(folder, port, token, make_pool, reach, front)
     elif processes > 1:
         run = reachable_run(run_dir)
         place = serving_together(
             run,
             port,
-            front.token(run.page_token_path),
+            token_of(run.page_token_path),
             None,
             hosts,
             processes,
@@ -147,7 +156,7 @@ def command(
         )
     else:
         run = reachable_run(run_dir)
-        token = front.token(run.page_token_path)
+        token = token_of(run.page_token_path)
         place = serving(run, port, token, None, hosts, make_pool(), front=front)
     with place as url, _address_file() as file:
         file.keep(starting_at(url, path))

@@ -34,19 +34,24 @@ class BrokerKeeper:
     url
         Of a broker that somebody else runs; None for one of our own.
     bind
-        Address and port of our own.
+        Address and port of our own; None where all is on this node.
     problems
         Gets one line for each thing that is wrong.
     """
 
     def __init__(
-        self, run: RunDirectory, run_id: str, url: str | None, bind: tuple[str, int], problems: list[str]
+        self,
+        run: RunDirectory,
+        run_id: str,
+        url: str | None,
+        bind: tuple[str, int] | None,
+        problems: list[str],
     ) -> None:
         self.url = url or ""
         self._run = run
         self._run_id = run_id
         self._problems = problems
-        self._private = None if url else PrivateBroker(run.logs / "broker.log", *bind)
+        self._private = None if url else PrivateBroker(run.logs / "broker.log", *(bind or ()))
         self._broker: RunBroker | None = None
         self._revivals = Revivals()
         self._programs: dict[bytes, bytes] = {}
@@ -72,9 +77,7 @@ class BrokerKeeper:
             self._private.start()
             self.url = self._private.url
         self._broker = RunBroker.connect(self.url, self._run_id)
-        # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
-        with suppress(OSError):
-            self._run.write_broker_url(self.url)
+        self._write_url()
         for program in (*self._numbered_programs(), *programs):
             self._broker.program_number(program)
 
@@ -88,8 +91,15 @@ class BrokerKeeper:
         # It may be killed while it starts, or there is no process to be had: then there is a next time.
         with suppress(ServiceError, OSError):
             broker.start()
+            self._write_url()
             self.keep_up(dashboard_url)
         return ["the broker ended early and was started again"]
+
+    def _write_url(self) -> None:
+        """Write where those find it whom nobody told, and agents of other nodes after each of its starts."""
+        # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
+        with suppress(OSError):
+            self._run.write_broker_url(self._private.url_elsewhere if self._private else self.url)
 
     def keep_up(self, dashboard_url: str) -> None:
         """See to it that the broker has what would be lost with it, and forgets us if we die."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.runtime.protocol.broker import LOOPBACK
 from chimbuko.viz.http.listening import Front
 
 
@@ -52,8 +51,8 @@ class ServiceOptions:
     """Programs that are numbered in this order, so that ids of calls are the same every time."""
     choices: ServiceChoices = field(default_factory=ServiceChoices)
     """User's choices for the services."""
-    bind: tuple[str, int] = (LOOPBACK, 0)
-    """Address and port of our own broker; port 0 for any that is free."""
+    bind: tuple[str, int] | None = None
+    """Address and port of our own broker, port 0 for any that is free; None where all is on this node."""
     has_dashboard: bool = True
     load_model: Path | None = None
     """File of the model that an earlier run has learned, to begin with."""

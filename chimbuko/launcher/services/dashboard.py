@@ -6,6 +6,7 @@ So a run that nobody looks at pays nothing for it; one that was killed comes bac
 from __future__ import annotations
 
 import select
+from secrets import token_hex
 
 from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.service import Service
@@ -13,7 +14,7 @@ from chimbuko.runtime.process.starting import fork_then_load
 from chimbuko.runtime.process.supervisor import ServiceGroup
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
-from chimbuko.viz.http.listening import TOKEN_VARIABLE, Front
+from chimbuko.viz.http.listening import KEY_VARIABLE, TOKEN_VARIABLE, Front
 
 
 class Dashboard:
@@ -48,6 +49,8 @@ class Dashboard:
         self._run = run
         self._processes = processes
         self._secret = {BROKER_VARIABLE: broker_url, TOKEN_VARIABLE: front.token(run.page_token_path)}
+        # The port stays ours between two of its processes: open pages need not show again who they are.
+        self._secret[KEY_VARIABLE] = token_hex(32)
         self._front = front
         self._listening = front.listen(port)
         self._group = ServiceGroup(problems)

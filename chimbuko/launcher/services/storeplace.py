@@ -120,7 +120,10 @@ class StorePlace:
         self.info = info
         self._run.write_info(info)
         engine = open_for_writing(self.url)
-        Writer(engine, info.id).write_run(info)
+        writer = Writer(engine, info.id)
+        writer.write_run(info)
+        if not self.has_own_store:
+            writer.write_folder(self._run.path)
         close(engine)
 
     def bring_home(self) -> None:

@@ -86,6 +86,8 @@ class HeldFolder:
     ----------
     prefix
         Beginning of the folder's name.
+    place
+        Folder that it is made in; None for that of temporary files.
 
     Raises
     ------
@@ -93,9 +95,13 @@ class HeldFolder:
         No name can be held.
     """
 
-    def __init__(self, prefix: str) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=prefix))
-        self._held = hold(str(self.path))
+    def __init__(self, prefix: str, place: Path | None = None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        try:
+            self._held = hold(str(self.path))
+        except ServiceError:
+            self.path.rmdir()
+            raise
 
     def close(self) -> None:
         """Remove the folder."""

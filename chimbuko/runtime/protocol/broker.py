@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from importlib.util import find_spec
@@ -23,7 +24,9 @@ from redis.cluster import RedisCluster
 from redis.connection import parse_url
 
 from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.core.files import make_own_folder
 from chimbuko.runtime.process.lifetime import Sacrifice, become_ours, die_with_parent, oom_score
+from chimbuko.runtime.process.nameholding import PLACE, HeldFolder
 from chimbuko.runtime.process.signals import FROM_OTHERS
 
 BROKER_NAME = "chimbuko.broker"
@@ -37,25 +40,75 @@ _SIOCGIFADDR = 0x8915
 """Linux's request for the address of a network interface."""
 LOOPBACK = "127.0.0.1"
 REDIS_PORT = 6379
+_USER, _KEEPER = "chimbuko", "chimbuko-keeper"
+_OWN_USERS = frozenset({_USER, _KEEPER})
+"""Users of a private broker, by which it is known: other brokers may belong to anybody."""
+_RIGHTS = "~* &* +@all -@admin -@dangerous +info +keys"
+"""Rights of all who take part in a run: without those to lead it to another master, or to another disk."""
+_LISTENING = "0A"
+"""State of a listening socket in /proc/net/tcp."""
+MOST_PORTS = 5
+"""Number of ports that are tried: each was free when it was chosen."""
 BROKER_VARIABLE = "CHIMBUKO_BROKER"
 """Environment variable with the broker's URL: on a command line other users could read its password."""
 
 
-class _MovingConnection(redis.Connection):
-    """A connection that is opened, each time, to the address in a file: services may come back elsewhere."""
+class _OwnConnection(redis.Connection):
+    """A connection over TCP to a broker of ours. It is opened, each time, to the address in a file: services
+    may come back elsewhere, and with another password. On this node only a process of the same user is told
+    that password: others can listen on a port that has become free.
+    """
 
-    def __init__(self, *arguments: Any, found_in: Path, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, found_in: Path | None, **settings: Any) -> None:
         super().__init__(*arguments, **settings)  # type: ignore[no-untyped-call]
         self._found_in = found_in
 
     def _connect(self) -> socket.socket:
         # The file does not exist while there are no services.
-        with suppress(OSError):
-            place = parse_url(self._found_in.read_text())  # type: ignore[no-untyped-call]
-            self.host, self.port = place.get("host", LOOPBACK), place.get("port", REDIS_PORT)
-            self.username, self.password = place.get("username"), place.get("password")
+        if self._found_in is not None:
+            with suppress(OSError):
+                place = parse_url(self._found_in.read_text())  # type: ignore[no-untyped-call]
+                self.host, self.port = place.get("host", LOOPBACK), place.get("port", REDIS_PORT)
+                self.username, self.password = place.get("username"), place.get("password")
         found: socket.socket = super()._connect()  # type: ignore[no-untyped-call]
+        if self.username in _OWN_USERS and not _is_trusted(found, self._owner()):
+            found.close()
+            raise redis.ConnectionError(f"a process of another user listens on port {self.port}")
         return found
+
+    def _owner(self) -> int:
+        """Return the user whose broker it must be: whose file names it, which root may read as well."""
+        if self._found_in is not None:
+            with suppress(OSError):
+                return self._found_in.stat().st_uid
+        return os.geteuid()
+
+
+def _is_trusted(connected: socket.socket, owner: int) -> bool:
+    """Return whether a user owns what listens at the other end, if that is on this node."""
+    peer, own = connected.getpeername(), connected.getsockname()
+    if not (peer[0].startswith("127.") or peer[0] == own[0]):
+        return True
+    return listening_users(peer[0], peer[1]) == {owner}
+
+
+def listening_users(address: str, port: int) -> set[int]:
+    """Return the ids of the users whose sockets take connections to an IPv4 address of this node."""
+    exact = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{port:04X}"
+    everywhere = {f"{'0' * digits}:{port:04X}" for digits in (8, 32)}
+    of_this_address, of_all = set(), set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] != _LISTENING:
+                    continue
+                if fields[1] == exact or fields[1].endswith(f"FFFF0000{exact}"):
+                    of_this_address.add(int(fields[7]))
+                elif fields[1] in everywhere:
+                    of_all.add(int(fields[7]))
+    # What listens on one address has its connections, whoever listens on all.
+    return of_this_address or of_all
 
 
 def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **settings: Any) -> redis.Redis:
@@ -77,10 +130,11 @@ def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **se
     ServiceError
         Nobody answers there, or the broker refuses us.
     """
-    # A broker over TLS is none of ours, and stays where it is.
-    if found_in is not None and urlsplit(url).scheme == "redis":
-        settings |= {"connection_class": _MovingConnection, "found_in": found_in}
+    # A broker over TLS is none of ours, and stays where it is; so does a socket.
     try:
+        parts = urlsplit(url)
+        if parts.scheme == "redis" and (found_in is not None or parts.username in _OWN_USERS):
+            settings |= {"connection_class": _OwnConnection, "found_in": found_in}
         client = redis.Redis.from_url(
             url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, **settings
         )
@@ -100,42 +154,57 @@ def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **se
 
 
 class PrivateBroker:
-    """A Valkey server of our own, with a password; by default nothing is written to disk.
+    """A Valkey server of our own, with passwords; by default nothing is written to disk.
+
+    Processes of this node reach it by a socket in a folder that only their user can enter. Over TCP the
+    password is a new one at each start: who listens on its port while it is away may be given the one before.
 
     Parameters
     ----------
     log
         File to which it writes its log.
     address
-        Address that it listens on.
+        Address at which processes of other nodes reach it; None for none.
     port
         Port that it listens on; 0 for any that is free.
-    password
-        Password; by default a new one.
     kept_in
         Folder where it keeps its data: what it has acknowledged outlives it, and all but the last second
         outlives the machine.
     """
 
     def __init__(
-        self,
-        log: Path,
-        address: str = LOOPBACK,
-        port: int = 0,
-        password: str | None = None,
-        kept_in: Path | None = None,
+        self, log: Path, address: str | None = None, port: int = 0, kept_in: Path | None = None
     ) -> None:
         self._log = log
         self._kept_in = kept_in
-        self._password = password or secrets.token_urlsafe(24)
-        self._address = address
-        self._port = port or _free_port(address)
+        self._password = secrets.token_urlsafe(24)
+        self._password_elsewhere = self._password_of_keeper = ""
+        self._folder = _socket_folder()
+        self._address = address if self._folder is not None else address or LOOPBACK
+        self._is_port_given = port != 0
+        self._port = port or (_free_port(self._address) if self._address else 0)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        """URL of the broker, with the password."""
-        return f"redis://:{self._password}@{self._address}:{self._port}/0"
+        """URL of the broker for processes of this node, with the password."""
+        if self._folder is None:
+            return self._url_of(_USER, self._password)
+        return f"unix://{_USER}:{self._password}@{self._folder.path / _SOCKET}"
+
+    @property
+    def url_elsewhere(self) -> str:
+        """URL for processes of other nodes, from a start of the broker to the next one; that of this node
+        where it has no address.
+        """
+        return self._url_of(_USER, self._password_elsewhere) if self._address else self.url
+
+    @property
+    def keeper_url(self) -> str:
+        """URL with all rights, from a start of the broker to the next one."""
+        if self._address:
+            return self._url_of(_KEEPER, self._password_of_keeper)
+        return self.url.replace(f"{_USER}:{self._password}", f"{_KEEPER}:{self._password_of_keeper}")
 
     @property
     def pid(self) -> int:
@@ -144,8 +213,10 @@ class PrivateBroker:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is alive."""
-        return self._process is not None and self._process.poll() is None
+        """Whether the process is alive, and can be reached."""
+        is_alive = self._process is not None and self._process.poll() is None
+        # Who tidies up the folder for temporary files may take the socket for a leftover.
+        return is_alive and (self._folder is None or (self._folder.path / _SOCKET).exists())
 
     def __enter__(self) -> Self:
         self.start()
@@ -155,21 +226,40 @@ class PrivateBroker:
         self.stop()
 
     def start(self) -> None:
-        """Start the broker, again if needed with the same address, and wait until it answers.
+        """Start the broker, again if needed, and wait until it answers: at the same socket, and the same
+        port, unless nobody asked for that port and somebody else has it by now.
 
         Raises
         ------
         ServiceError
             The broker does not answer.
         """
-        settings = (
-            f"bind {self._address}\nport {self._port}\nrequirepass {self._password}\n"
-            f"maxclients {MOST_CLIENTS}\n"
-            f'save ""\nappendonly {"yes" if self._kept_in else "no"}\ndaemonize no\n'
-            f"dir {_quoted((self._kept_in or self._log.parent).absolute())}\n"
-            f"logfile {_quoted(self._log.absolute())}\n"
-        )
-        # The settings go through standard input, so that the password is in no file and no process list.
+        for left in reversed(range(MOST_PORTS)):
+            self._end()
+            self._password_elsewhere, self._password_of_keeper = (secrets.token_urlsafe(24) for _ in "12")
+            self._launch()
+            try:
+                self._wait_until_ready()
+                return
+            except ServiceError:
+                if not self._address or self._is_port_given or left == 0:
+                    raise
+                self._port = _free_port(self._address)
+
+    def stop(self) -> None:
+        """Stop the broker; only data that it keeps on disk outlives it."""
+        self._end()
+        if self._folder is not None:
+            self._folder.close()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _launch(self) -> None:
+        # The settings go through standard input, so that the passwords are in no file and no process list.
         with TemporaryDirectory(prefix="chimbuko-") as folder:
             # The kernel calls a process by the last part of the path that it was started by.
             own_name = Path(folder) / BROKER_NAME
@@ -184,16 +274,26 @@ class PrivateBroker:
                 preexec_fn=_become_broker,
             )
         assert self._process.stdin is not None
-        self._process.stdin.write(settings.encode())
+        self._process.stdin.write(self._settings().encode())
         self._process.stdin.close()
-        self._wait_until_ready()
 
-    def stop(self) -> None:
-        """Stop the broker; only data that it keeps on disk outlives it."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+    def _settings(self) -> str:
+        lines = [f"port {self._port}", f"maxclients {MOST_CLIENTS}", "daemonize no", 'save ""']
+        if self._address:
+            lines.append(f"bind {self._address}")
+        if self._folder is not None:
+            make_own_folder(self._folder.path)
+            lines += [f"unixsocket {_quoted(self._folder.path / _SOCKET)}", "unixsocketperm 700"]
+        passwords = [self._password, *([self._password_elsewhere] if self._address else [])]
+        lines += ["user default off", f"user {_USER} on {' '.join(f'>{one}' for one in passwords)} {_RIGHTS}"]
+        lines.append(f"user {_KEEPER} on >{self._password_of_keeper} ~* &* +@all")
+        lines.append(f"appendonly {'yes' if self._kept_in else 'no'}")
+        lines.append(f"dir {_quoted((self._kept_in or self._log.parent).absolute())}")
+        lines.append(f"logfile {_quoted(self._log.absolute())}")
+        return "\n".join(lines) + "\n"
+
+    def _url_of(self, user: str, password: str) -> str:
+        return f"redis://{user}:{password}@{self._address}:{self._port}/0"
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None
@@ -206,8 +306,28 @@ class PrivateBroker:
                 if self._process.poll() is not None:
                     break
                 time.sleep(0.01)
-        self.stop()
+        self._end()
         raise ServiceError(f"the private broker did not start; its log is {self._log}")
+
+
+_SOCKET = "broker"
+
+
+def _socket_folder() -> HeldFolder | None:
+    """Return a new folder for a socket; None where none can be made whose path is short enough."""
+    for place in (PLACE, Path(tempfile.gettempdir())):
+        with suppress(OSError, ServiceError):
+            folder = HeldFolder("chimbuko-broker-", place)
+            try:
+                with socket.socket(socket.AF_UNIX) as probe:
+                    # A path of at most 107 bytes can be bound, on a file system that has sockets.
+                    probe.bind(str(folder.path / _SOCKET))
+                (folder.path / _SOCKET).unlink()
+            except OSError:
+                folder.close()
+                raise
+            return folder
+    return None
 
 
 def _become_broker() -> None:
@@ -301,6 +421,8 @@ def _advice(error: redis.RedisError) -> str:
 
 
 def _place(url: str) -> str:
-    """Return host and port of a URL, without its password."""
+    """Return host and port of a URL, or the path of a socket, without its password."""
     parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return parts.path
     return f"{parts.hostname}:{parts.port or REDIS_PORT}"

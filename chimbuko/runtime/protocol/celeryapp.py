@@ -42,10 +42,12 @@ def celery_app(name: str, url: str, prefix: str, queue: str, **settings: Any) ->
 
 
 def celery_url(url: str) -> str:
-    """Return the URL of a broker as Celery takes it: over TLS it refuses to choose whether to check
-    certificates, which all other clients there do.
+    """Return the URL of a broker as Celery takes it: it has a scheme of its own for sockets, and over TLS it
+    refuses to choose whether to check certificates, which all other clients there do.
     """
     parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return "redis+socket" + url.removeprefix("unix")
     if parts.scheme != "rediss" or "ssl_cert_reqs" in parse_qs(parts.query):
         return url
     return url + ("&" if parts.query else "?") + "ssl_cert_reqs=required"

@@ -51,7 +51,7 @@ class InterruptedBroker(redis.Redis):
 def broker(tmp_path: Path) -> Iterator[InterruptedBroker]:
     private = PrivateBroker(tmp_path / "broker.log")
     private.start()
-    yield InterruptedBroker.from_url(private.url)
+    yield InterruptedBroker.from_url(private.keeper_url)
     private.stop()
 
 

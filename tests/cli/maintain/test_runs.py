@@ -30,6 +30,7 @@ from chimbuko.provenance.manage.lifecycle import DIED, START_S
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading
+from chimbuko.provenance.store.urls import public_url
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, claim_name, kept_token
@@ -308,6 +309,27 @@ def test_rows_without_a_folder_can_be_deleted(made: MadeRun, postgresql_url: str
     )
     assert runs("delete", "--store", postgresql_url, "--yes", run_id).exit_code == 0
     assert done("list", "--store", postgresql_url)["runs"] == []
+
+
+def test_rows_of_another_run_stay_whatever_a_folder_says(
+    made: MadeRun, postgresql_url: str, tmp_path: Path
+) -> None:
+    """A description that somebody else wrote, with the names of ours."""
+    run = made.directory
+    foreign = RunDirectory(tmp_path / "foreign")
+    foreign.path.mkdir()
+    info = msgspec.structs.replace(run.read_info(), name="foreign")
+    foreign.write_info(info)
+    assert "which is no store of this run" in refused("delete", "--yes", str(foreign.path))
+    assert run.store_path.exists() and len(answers_of(run)) > 0
+    move_to(run, postgresql_url)
+    foreign.write_info(msgspec.structs.replace(info, store_url=public_url(postgresql_url)))
+    foreign.store_url_path.write_text(postgresql_url)
+    said = refused("delete", "--yes", str(foreign.path))
+    assert f"are those of {run.path.resolve()}; if it was moved" in said and "runs delete --store" in said
+    assert [one["id"] for one in done("list", "--store", postgresql_url)["runs"]] == [info.id]
+    assert runs("delete", "heat", "--yes").exit_code == 0
+    assert runs("delete", "--yes", str(foreign.path)).exit_code == 0
 
 
 def test_a_run_whose_server_is_away_is_not_deleted_by_half(made: MadeRun, postgresql_url: str) -> None:

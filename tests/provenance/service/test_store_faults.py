@@ -66,7 +66,7 @@ class Bench:
 
 @pytest.fixture
 def bench(private_broker: PrivateBroker) -> Iterator[Bench]:
-    with connect(private_broker.url) as client:
+    with connect(private_broker.keeper_url) as client:
         client.flushall()
         yield Bench(RunBroker(client, RUN_ID))
 

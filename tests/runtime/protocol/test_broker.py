@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -39,16 +41,37 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateBroker]:
 @pytest.fixture
 def client(broker: PrivateBroker) -> Iterator[redis.Redis]:
     one = connect(broker.url)
-    one.flushdb()
+    with connect(broker.keeper_url) as keeper:
+        keeper.flushdb()
     yield one
     one.close()
 
 
-def test_it_listens_on_loopback_and_asks_for_the_password(broker: PrivateBroker, client: redis.Redis) -> None:
-    address = urlsplit(broker.url)
-    assert client.config_get("bind") == {"bind": "127.0.0.1"}
-    with pytest.raises(ServiceError, match=rf"broker at 127.0.0.1:{address.port} cannot be used \(.*uthent"):
-        connect(f"redis://127.0.0.1:{address.port}/0")
+def test_it_listens_at_a_socket_of_its_user_alone_and_asks_for_the_password(broker: PrivateBroker) -> None:
+    path = Path(urlsplit(broker.url).path)
+    assert broker.url_elsewhere == broker.url
+    assert path.is_socket() and path.parent.stat().st_mode & 0o777 == 0o700
+    with connect(broker.keeper_url) as keeper:
+        assert keeper.config_get("port") == {"port": "0"}
+    with pytest.raises(ServiceError, match=rf"broker at {path} cannot be used \(.*uthent"):
+        connect(f"unix://{path}")
+
+
+def test_who_takes_part_in_a_run_has_no_rights_of_its_keeper(client: redis.Redis) -> None:
+    for words in ("REPLICAOF 127.0.0.1 1", "CONFIG GET bind", "SHUTDOWN", "FLUSHALL", "ACL LIST", "MONITOR"):
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            client.execute_command(*words.split())
+
+
+def test_no_socket_is_where_no_path_is_short_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("chimbuko.runtime.protocol.broker.PLACE", long)
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    with PrivateBroker(tmp_path / "broker.log") as broker, connect(broker.url) as client:
+        assert urlsplit(broker.url).hostname == "127.0.0.1"
+        assert client.ping()
+    assert list(long.iterdir()) == []
 
 
 def test_its_binary_is_found_without_the_package_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,11 +117,71 @@ def test_it_counts_as_the_analysis_whichever_run_it_serves(broker: PrivateBroker
 
 def test_it_listens_where_it_is_told(tmp_path: Path) -> None:
     with PrivateBroker(tmp_path / "broker.log", "127.0.0.2", 0) as broker:
-        assert urlsplit(broker.url).hostname == "127.0.0.2"
+        assert urlsplit(broker.url_elsewhere).hostname == "127.0.0.2"
         with pytest.raises(ServiceError):
-            connect(broker.url.replace("127.0.0.2", "127.0.0.1"))
-        again = PrivateBroker(tmp_path / "again.log", "127.0.0.3", urlsplit(broker.url).port or 0)
-        assert urlsplit(again.url).port == urlsplit(broker.url).port
+            connect(broker.url_elsewhere.replace("127.0.0.2", "127.0.0.1"))
+        port = urlsplit(broker.url_elsewhere).port or 0
+        with PrivateBroker(tmp_path / "again.log", "127.0.0.3", port) as again:
+            assert urlsplit(again.url_elsewhere).port == port
+
+
+def test_a_port_that_is_taken_before_the_broker_has_it_is_given_up(tmp_path: Path) -> None:
+    broker = PrivateBroker(tmp_path / "broker.log", "127.0.0.1")
+    port = urlsplit(broker.url_elsewhere).port or 0
+    with socket.create_server(("127.0.0.1", port)), broker, connect(broker.url_elsewhere) as client:
+        assert client.ping() and urlsplit(broker.url_elsewhere).port != port
+        fixed = PrivateBroker(tmp_path / "fixed.log", "127.0.0.1", port)
+        with pytest.raises(ServiceError, match="did not start"):
+            fixed.start()
+        fixed.stop()
+
+
+LISTEN = """
+import os, socket, sys
+os.setuid(65534)
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("listens", flush=True)
+taken, _ = server.accept()
+print(taken.recv(1000), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_another_user_who_takes_its_port_gets_no_password(tmp_path: Path, is_elsewhere: bool) -> None:
+    """Nor from a client that knows where the broker's address is kept."""
+    place = tmp_path / "broker"
+    with PrivateBroker(tmp_path / "broker.log", "127.0.0.1") as broker:
+        place.write_text(url := broker.url_elsewhere)
+        client = connect(url, found_in=place if is_elsewhere else None)
+        assert client.ping()
+        os.kill(broker.pid, signal.SIGKILL)
+        while broker.is_running:
+            pass
+        words = [sys.executable, "-c", LISTEN, str(urlsplit(url).port)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as stranger:
+            assert stranger.stdout is not None and stranger.stdout.readline() == "listens\n"
+            with pytest.raises(redis.ConnectionError, match="another user listens"):
+                client.ping()
+            assert stranger.stdout.readline() == "b''\n"
+        # What was known before is of no use with its next start.
+        broker.start()
+        assert broker.url_elsewhere != url
+        with pytest.raises(ServiceError, match=r"uthenti|password"):
+            connect(url)
+        place.write_text(broker.url_elsewhere)
+        if is_elsewhere:
+            assert client.ping()
+
+
+def test_a_socket_that_was_removed_comes_back_with_the_next_start(tmp_path: Path) -> None:
+    with PrivateBroker(tmp_path / "broker.log") as broker:
+        shutil.rmtree(Path(urlsplit(broker.url).path).parent)
+        assert not broker.is_running
+        broker.start()
+        with connect(broker.url) as client:
+            assert client.ping()
+    assert not Path(urlsplit(broker.url).path).parent.exists()
 
 
 def test_an_address_that_is_not_of_this_node_is_refused(tmp_path: Path) -> None:
@@ -250,15 +333,19 @@ def test_a_cluster_is_used_like_a_single_server(cluster: str) -> None:
 
 
 def test_a_connection_finds_a_broker_that_came_back_elsewhere(tmp_path: Path) -> None:
-    """With another password, that has to be quoted in a URL."""
+    """With another user and password, that have to be quoted in a URL."""
     place = tmp_path / "broker"
-    with PrivateBroker(tmp_path / "first.log") as first:
-        place.write_text(first.url)
-        client = connect(first.url, found_in=place)
+    with PrivateBroker(tmp_path / "first.log", "127.0.0.1") as first:
+        place.write_text(first.url_elsewhere)
+        client = connect(first.url_elsewhere, found_in=place)
         client.set("key", "first")
-    with PrivateBroker(tmp_path / "second.log") as second, connect(second.url) as beside:
-        beside.config_set("requirepass", "p@ss/wörd")
-        place.write_text(f"redis://:{quote('p@ss/wörd', safe='')}@127.0.0.1:{urlsplit(second.url).port}/0")
+    with (
+        PrivateBroker(tmp_path / "second.log", "127.0.0.1") as second,
+        connect(second.keeper_url) as beside,
+    ):
+        beside.acl_setuser("sömebody", enabled=True, passwords="+p@ss/wörd", commands=["+@all"], keys="*")
+        port = urlsplit(second.url_elsewhere).port
+        place.write_text(f"redis://{quote('sömebody')}:{quote('p@ss/wörd', safe='')}@127.0.0.1:{port}/0")
         client.set("key", "second")
         assert beside.get("key") == b"second"
         client.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +12,7 @@ import msgspec
 import pytest
 from werkzeug.test import Client, TestResponse
 
-from chimbuko.viz.http.auth import AccessControl, host_name
+from chimbuko.viz.http.auth import ANSWER_S, COOKIE_S, AccessControl, host_name
 
 TOKEN = "s3cret/+&=x"
 
@@ -98,6 +101,76 @@ def test_a_link_from_another_site_is_tried_once_more_from_here(door: AccessContr
     assert answer.headers["Refresh"] == "0"
     assert "Refresh" not in ask(door, Accept="text/html", Sec_Fetch_Site="same-origin").headers
     assert "Refresh" not in ask(door, Sec_Fetch_Site="cross-site").headers
+
+
+def let_in(door: AccessControl) -> str:
+    """A cookie, as the browser gives it back."""
+    address = {"query_string": {"token": TOKEN}, "base_url": "http://localhost"}
+    given: str = Client(door, use_cookies=False).get("/x", **address).headers["Set-Cookie"]  # type: ignore[arg-type]
+    return given.partition(";")[0]
+
+
+def next_server() -> AccessControl:
+    """A server that was started later, with the same token."""
+    return AccessControl(inner, TOKEN, key=b"another")
+
+
+def answered(challenge: str, key: str, host: str) -> str:
+    """What a page shows for a challenge."""
+    shown = hmac.new(key.encode(), f"{challenge} {host}".encode(), hashlib.sha256).hexdigest()
+    return f"chimbuko {challenge} {shown}"
+
+
+def test_a_cookie_is_of_no_use_with_the_next_server(door: AccessControl) -> None:
+    cookie = let_in(door)
+    assert ask(door, Cookie=cookie).status_code == 200
+    assert ask(next_server(), Cookie=cookie).status_code == 401
+
+
+def test_a_cookie_that_is_used_is_renewed_and_one_that_is_not_ends(
+    door: AccessControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cookie, now_s = let_in(door), time.time()
+    assert "Set-Cookie" not in ask(door, Cookie=cookie).headers
+    monkeypatch.setattr("time.time", lambda: now_s + 0.6 * COOKIE_S)
+    renewed = ask(door, Cookie=cookie).headers["Set-Cookie"].partition(";")[0]
+    monkeypatch.setattr("time.time", lambda: now_s + 1.1 * COOKIE_S)
+    assert ask(door, Cookie=cookie).status_code == 401
+    assert ask(door, Cookie=renewed).status_code == 200
+
+
+def test_an_open_page_comes_back_to_the_next_server(door: AccessControl) -> None:
+    """By what it was told once, and does not send."""
+    key = msgspec.json.decode(ask(door, "/r/x/page-key", Cookie=let_in(door)).data)["key"]
+    assert ask(door, "/page-key").status_code == 401
+    later = next_server()
+    challenge = ask(later, Host="localhost:80").headers["X-Chimbuko-Challenge"]
+    answer = answered(challenge, key, "localhost:80")
+    assert ask(door, Host="localhost:80", Authorization=answer).status_code == 401
+    back = ask(later, Host="localhost:80", Authorization=answer)
+    assert back.status_code == 200
+    assert ask(later, Cookie=back.headers["Set-Cookie"].partition(";")[0]).status_code == 200
+
+
+def test_no_challenge_is_answered_for_a_page_at_another_port(
+    door: AccessControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger there would pass it on."""
+    assert "X-Chimbuko-Challenge" not in ask(door, Host="localhost:81").headers
+    key = msgspec.json.decode(ask(door, "/page-key", Cookie=let_in(door)).data)["key"]
+    challenge = ask(door, Host="localhost:80").headers["X-Chimbuko-Challenge"]
+    for_stranger = answered(challenge, key, "localhost:81")
+    assert ask(door, Host="localhost:80", Authorization=for_stranger).status_code == 401
+    assert ask(door, Host="localhost:81", Authorization=for_stranger).status_code == 401
+    good, now_s = answered(challenge, key, "localhost:80"), time.time()
+    assert ask(door, Host="localhost:80", Authorization=good).status_code == 200
+    monkeypatch.setattr("time.time", lambda: now_s + ANSWER_S + 2.0)
+    assert ask(door, Host="localhost:80", Authorization=good).status_code == 401
+
+
+@pytest.mark.parametrize("answer", ["", "x", "x y", ". .", "é é", "1.2.3 4"])
+def test_a_wrong_answer_stays_outside(door: AccessControl, answer: str) -> None:
+    assert ask(door, Host="localhost:80", Authorization=f"chimbuko {answer}").status_code == 401
 
 
 def test_dashboards_of_one_host_have_different_cookies() -> None:

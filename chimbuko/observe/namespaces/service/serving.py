@@ -232,26 +232,22 @@ class Serving:
 
     def _start_broker(self) -> str:
         address, port = self._options.bind
-        password = None
         if self._folder.broker_path.exists():
             # A service that goes on is where it was, if it can be: clients may be waiting for it.
             before = urlsplit(self._folder.broker_path.read_text())
-            password = unquote(before.password or "") or None
             if not port and before.hostname == address and before.port:
                 port = before.port
-        self._broker = PrivateBroker(
-            self._folder.logs / "broker.log", address, port, password=password, kept_in=self._folder.data
-        )
+        log, data = self._folder.logs / "broker.log", self._folder.data
+        self._broker = PrivateBroker(log, address, port, data)
         try:
             self._broker.start()
         except ServiceError:
             if port == self._options.bind[1]:
                 raise
-            self._broker = PrivateBroker(
-                self._folder.logs / "broker.log", address, password=password, kept_in=self._folder.data
-            )
+            self._broker.stop()
+            self._broker = PrivateBroker(log, address, kept_in=data)
             self._broker.start()
-        return self._broker.url
+        return self._broker.keeper_url
 
     def _revive_broker(self) -> list[str]:
         broker, now_s = self._broker, time.monotonic()
@@ -260,6 +256,7 @@ class Serving:
         self._revivals = self._revivals.started(now_s)
         with self._failures.survived("the broker ended and cannot be started again yet"):
             broker.start()
+            self._folder.write_broker(broker.keeper_url)
             # The broker keeps publications, but no rights.
             self._granted.clear()
             self._introduce()

@@ -36,7 +36,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[RunBroker]:
-    with PrivateBroker(tmp_path / "broker.log") as private, connect(private.url) as client:
+    with PrivateBroker(tmp_path / "broker.log") as private, connect(private.keeper_url) as client:
         yield RunBroker(client, "run")
 
 

@@ -1,7 +1,7 @@
 /** Socket over which the server sends news. It reconnects by itself. */
 
 import { io } from 'socket.io-client';
-import { mount } from './http';
+import { keepKey, mount } from './http';
 import { isReport } from './report';
 import { askingOver, type Ask } from './jobs';
 import type { LiveFrame, LiveSteps, RankKey } from './types';
@@ -30,6 +30,7 @@ export function connect(listener: Listener): Events {
     reconnectionDelay: 500,
     reconnectionDelayMax: 2000,
   });
+  void keepKey();
   socket.on('connect', () => listener.onLink(true));
   socket.on('disconnect', () => listener.onLink(false));
   socket.on('connect_error', () => listener.onLink(false));

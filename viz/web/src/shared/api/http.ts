@@ -24,10 +24,39 @@ export function addressOfApi(path: string, query: Query): URL {
   return url;
 }
 
+/**
+ * Key by which this page shows a server that was started again that it was let in before. It is in memory alone, and
+ * never sent: whoever listens on the port of a server that has ended gets nothing that another server takes.
+ */
+let key: CryptoKey | null = null;
+
+/** Get the key, where the browser can use it: over HTTPS, or from this computer. */
+export async function keepKey(): Promise<void> {
+  if (isReport || typeof crypto.subtle === 'undefined') return;
+  try {
+    const answer = await fetch(addressOfApi('page-key', []));
+    if (!answer.ok) return;
+    const text = new TextEncoder().encode(((await answer.json()) as { key: string }).key);
+    key = await crypto.subtle.importKey('raw', text, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  } catch {
+    // The server has gone, or another one is there: the page says so by other requests.
+  }
+}
+
+/** Request an address; where the server is another one than before, answer its challenge, which brings a new cookie. */
+export async function ask(address: URL, signal: AbortSignal): Promise<Response> {
+  const answer = await fetch(address, { signal });
+  const challenge = answer.status === 401 ? answer.headers.get('X-Chimbuko-Challenge') : null;
+  if (challenge === null || key === null) return answer;
+  const signed = await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(`${challenge} ${address.host}`));
+  const shown = Array.from(new Uint8Array(signed), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return fetch(address, { signal, headers: { Authorization: `chimbuko ${challenge} ${shown}` } });
+}
+
 /** Request an object. */
 export async function get<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
   if (isReport) return reported<T>(path, query);
-  const answer = await fetch(addressOfApi(path, query), { signal: AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)]) });
+  const answer = await ask(addressOfApi(path, query), AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)]));
   const body = (await answer.json()) as { ok: boolean; error?: string };
   if (!answer.ok || !body.ok) throw new Refused(answer.status, body.error ?? answer.statusText);
   return body as T;

@@ -1,7 +1,7 @@
 /** Long questions over the event socket: a worker answers them, and reports its progress. */
 
 import type { Socket } from 'socket.io-client';
-import { addressOfApi } from './http';
+import { addressOfApi, ask } from './http';
 
 /** Progress of a long question. */
 export interface Progress {
@@ -71,7 +71,7 @@ export function askingOver(socket: Socket): Ask {
 
 /** Fetch an answer that is too large for an event. */
 async function fetched<T>(job: string, signal: AbortSignal): Promise<T> {
-  const answer = await fetch(addressOfApi(`answers/${job}`, []), { signal });
+  const answer = await ask(addressOfApi(`answers/${job}`, []), signal);
   const body = (await answer.json()) as T & { error?: string };
   if (!answer.ok) throw new Error(body.error ?? answer.statusText);
   return body;

@@ -1,0 +1,232 @@
+"""Whole runs of a small program, over which signals come at moments that nobody chose.
+
+``python -m tests.integration.chaos --runs 100`` tries so many, and prints a line for each; with ``--seed`` a
+run that failed is tried again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from chimbuko.capture.follow.space import MEMORY
+from chimbuko.launcher.application import TITLE
+from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.scratch import left_behind
+from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, command_line
+from tests.integration.faults import assert_all_counted_once, assert_all_stored_once
+from tests.patience import PATIENCE_S
+
+GUARD = "chimbuko.capture.follow.guard"
+DASHBOARD = "chimbuko.viz"
+PARTS = (BROKER, GUARD, SERVER, STORE, AGENT, TITLE, DASHBOARD)
+CODE = 7
+"""Exit code of the program."""
+WORK = 300
+PROGRAM = f"""
+import sys, time
+
+def work(seconds):
+    time.sleep(seconds)
+
+for number in range({WORK}):
+    work(0.1 if number % 60 == 59 else 0.005)
+sys.exit({CODE})
+"""
+LATEST_S = 4.0
+"""Latest moment of a signal: the program and its analysis take about so long."""
+STOPPED_S = 1.0
+MARK = "CHIMBUKO_CHAOS"
+"""Environment variable by which each process of a run is known, whoever started it."""
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A signal to a process of ours, so many seconds after the start of the run."""
+
+    part: str
+    is_kill: bool
+    after_s: float
+
+    def __str__(self) -> str:
+        what = "killed" if self.is_kill else "stopped"
+        return f"{self.part.rpartition('.')[2]} {what} at {self.after_s:.2f} s"
+
+
+def strikes_of(chance: random.Random) -> list[Strike]:
+    """Draw what comes over one run."""
+    return sorted(
+        (
+            Strike(chance.choice(PARTS), chance.random() < 0.75, chance.uniform(0.0, LATEST_S))
+            for _ in range(chance.randint(1, 3))
+        ),
+        key=lambda strike: strike.after_s,
+    )
+
+
+class Chaos:
+    """One run of the program with its strikes; ``check`` says whether it came through.
+
+    Parameters
+    ----------
+    folder
+        Folder for the run and its temporary files, which is empty.
+    """
+
+    def __init__(self, folder: Path, transport: str, strikes: list[Strike]) -> None:
+        self._transport = transport
+        self._strikes = strikes
+        self._mark = uuid.uuid4().hex
+        self._temporary = folder / "tmp"
+        self._temporary.mkdir()
+        (folder / "program.py").write_text(PROGRAM)
+        words = "--transport", transport, "--", sys.executable, "-m", "chimbuko", "trace"
+        environment = {MARK: self._mark, "TMPDIR": str(self._temporary)}
+        self.run = Run(folder / "run", *words, folder / "program.py", environment=environment)
+        self._struck: set[str] = set()
+        self._broker_folder: Path | None = None
+
+    def check(self) -> None:
+        """Let all strikes come, and see that the program ran, nothing was lost or doubled, nothing is left.
+
+        Raises
+        ------
+        AssertionError
+            Something of that is not so.
+        """
+        strikes = [threading.Thread(target=self._strike, args=(one,)) for one in self._strikes]
+        for thread in strikes:
+            thread.start()
+        self._note_broker()
+        if any(strike.part == DASHBOARD for strike in self._strikes):
+            self._visit()
+        code = self.run.end()
+        for thread in strikes:
+            thread.join()
+        assert code == CODE, self.run.output
+        assert "Traceback" not in self.run.output, self.run.output
+        assert self.run.info.exit_code == CODE, self.run.output
+        self._assert_nobody_is_left()
+        if TITLE in self._struck and self.run.info.state != "finished":
+            self._deliver()
+        else:
+            assert self.run.info.state == "finished", self.run.output
+            self._assert_nothing_is_lost()
+        self._assert_nothing_is_left()
+
+    def _strike(self, strike: Strike) -> None:
+        time.sleep(strike.after_s)
+        for pid in self._processes():
+            if strike.part in command_line(pid):
+                self._struck.add(strike.part)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL if strike.is_kill else signal.SIGSTOP)
+                    if not strike.is_kill:
+                        time.sleep(STOPPED_S)
+                        os.kill(pid, signal.SIGCONT)
+                return
+
+    def _processes(self) -> Iterator[int]:
+        """Yield the processes of the run, and of no other on this machine."""
+        mark = f"{MARK}={self._mark}".encode()
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if mark in (path / "environ").read_bytes().split(b"\0"):
+                    yield int(path.name)
+
+    def _note_broker(self) -> None:
+        """Note where the broker's socket is, as long as that can be known."""
+        path = RunDirectory(self.run.folder).broker_path
+        while self.run.process.poll() is None and self._broker_folder is None:
+            with suppress(OSError):
+                self._broker_folder = Path(urlsplit(path.read_text()).path).parent
+            time.sleep(0.01)
+
+    def _visit(self) -> None:
+        """Have the dashboard started, which comes with its first visitor."""
+        with suppress(OSError, AssertionError):
+            urlopen(self.run.dashboard_url(), timeout=PATIENCE_S).close()
+
+    def _assert_nobody_is_left(self) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while (left := [*self._processes()]) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        assert not left, [command_line(pid) for pid in left]
+
+    def _assert_nothing_is_lost(self) -> None:
+        """Each call is there once; over SST an agent that dies may miss the end, and says so."""
+        calls = [stream.calls for stream in self.run.health]
+        is_reported = "Lost: " in self.run.output or "nothing of it is kept" in self.run.output
+        if self._transport == "files" or not is_reported:
+            assert sum(calls) == WORK + 2, (calls, self.run.output)
+        assert sum(calls) <= WORK + 2, (calls, self.run.output)
+        assert_all_stored_once(self.run)
+        assert_all_counted_once(self.run)
+
+    def _deliver(self) -> None:
+        """Bring what is left of a run whose launcher was killed, and see that nothing is doubled."""
+        folder = str(self.run.folder)
+        words = [sys.executable, "-m", "chimbuko", "deliver", folder]
+        environment = os.environ | {"TMPDIR": str(self._temporary)}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert sum(stream.calls for stream in self.run.health_so_far) <= WORK + 2
+        for _, left in left_behind(RunDirectory(self.run.folder)):
+            shutil.rmtree(left.folder)
+        # The next run of the user removes it, once it has been idle for a minute.
+        if self._broker_folder is not None:
+            shutil.rmtree(self._broker_folder, ignore_errors=True)
+
+    def _assert_nothing_is_left(self) -> None:
+        in_memory = [path for path in MEMORY.glob("chimbuko-*") if self.run.info.id in path.name]
+        assert not in_memory, in_memory
+        assert not [*self._temporary.iterdir()], [*self._temporary.iterdir()]
+        assert self._broker_folder is None or not self._broker_folder.exists(), self._broker_folder
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="chaos-") as name:
+        yield Path(name)
+
+
+def main() -> None:
+    """Try many runs; exit code 1 where one did not come through."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=None, help="Seed of the first run.")
+    options = parser.parse_args()
+    first = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
+    failed = 0
+    for seed in range(first, first + options.runs):
+        chance = random.Random(seed)
+        transport, strikes = chance.choice(("files", "sst")), strikes_of(chance)
+        result = "ok"
+        with _folder() as folder:
+            try:
+                Chaos(folder, transport, strikes).check()
+            except AssertionError as error:
+                failed += 1
+                result = f"FAILED\n{error}"
+        print(f"{seed} {transport}: {', '.join(map(str, strikes))}: {result}", flush=True)
+    print(f"{options.runs - failed} of {options.runs} came through")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
