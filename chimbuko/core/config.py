@@ -46,6 +46,10 @@ def least_calls(detector: str) -> int:
     return FEW_CALLS if detector == "robust" else LEAST_CALLS
 
 
+MOST_PARTS = 16
+"""Maximum number of parts of the parameter server: what more could merge, a broker cannot carry."""
+
+
 class AnalysisConfig(msgspec.Struct, frozen=True):
     """Settings of the analysis: how calls are judged and what is kept of the abnormal ones."""
 

@@ -43,7 +43,7 @@ from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.nameholding import is_held
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.wakeup import Wakeup
-from chimbuko.runtime.protocol.broker import listening_place
+from chimbuko.runtime.protocol.brokerplace import listening_place
 from chimbuko.runtime.protocol.membership import Membership
 from chimbuko.runtime.runs.directory import FAILED, RunDirectory, RunInfo, claim_name
 from chimbuko.runtime.runs.scratch import agents_at_work

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from chimbuko.capture.follow.limits import Limits
 from chimbuko.capture.trace.discovery import Transport
-from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.config import MOST_PARTS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.services.choices import ServiceChoices
-from chimbuko.runtime.protocol.broker import LOOPBACK
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 from chimbuko.runtime.protocol.metricsplace import metrics_of_part
-from chimbuko.runtime.protocol.partition import MOST_PARTS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from chimbuko.launcher.services.choices import AlertOptions, ServiceChoices
 from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE, find_address
 from chimbuko.provenance.alerts.sinks import SINKS, sinks_of
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, LOOPBACK
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.viz.http.listening import Front
 

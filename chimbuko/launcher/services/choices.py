@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.runtime.protocol.broker import LOOPBACK
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 from chimbuko.viz.http.listening import Front
 
 
