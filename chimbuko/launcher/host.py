@@ -24,13 +24,12 @@ from chimbuko.core.calls.record import ENDED
 from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.units import number_of
-from chimbuko.launcher.agents import check_agents
 from chimbuko.launcher.assembly import recorded_at, run_with_store, taken_in
 from chimbuko.launcher.closing import Show, close_run
-from chimbuko.launcher.controller import INTERRUPTED_CODE
 from chimbuko.launcher.kernels import await_kernels
+from chimbuko.launcher.liverun import INTERRUPTED_CODE
 from chimbuko.launcher.nodescript import node_command
-from chimbuko.launcher.options import HostOptions
+from chimbuko.launcher.options import HostOptions, check_agents
 from chimbuko.launcher.outcome.progress import FrameHealth, Progress, say
 from chimbuko.launcher.outcome.recovery import is_alive_elsewhere, note_failed_start
 from chimbuko.launcher.services.addressfile import AddressFile

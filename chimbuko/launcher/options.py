@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chimbuko.capture.follow.limits import Limits
-from chimbuko.capture.trace.discovery import Transport
+from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.core.config import MOST_PARTS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import number_of
 from chimbuko.launcher.services.choices import ServiceChoices
 from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 from chimbuko.runtime.protocol.metricsplace import metrics_of_part
+from chimbuko.runtime.runs.shares import Share
+
+if TYPE_CHECKING:
+    from chimbuko.launcher.transport import StreamPlace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +156,38 @@ class RunOptions:
         _check_ports(self.services, self.analysis.config)
 
 
+@dataclass(frozen=True)
+class AgentOptions:
+    """Agents that are wanted on this node, and the streams that they read."""
+
+    config: AnalysisConfig
+    node: str
+    names: tuple[str, ...]
+    """Names of the agents, among which the ranks are dealt out."""
+    place: StreamPlace | None = None
+    """Place where streams appear; None where they are recorded."""
+    recorded: list[StreamName] = field(default_factory=list)
+    """Recorded streams to analyse."""
+    share: Share | None = None
+    """Share of the recorded streams that the only agent here reads; None where agents here read them all."""
+    is_revived: bool = False
+    """Whether the process that starts the agents is started again where it is killed."""
+
+
+def check_agents(agents: int, recorded: list[StreamName]) -> None:
+    """Refuse a number of agents that makes no sense.
+
+    Raises
+    ------
+    ConfigError
+        It is below 1, or above the number of recorded streams.
+    """
+    if agents < 1:
+        raise ConfigError(f"--agents {agents}: at least one agent is needed")
+    if recorded and agents > len(recorded):
+        raise ConfigError(f"--agents {agents}: there are only {number_of(len(recorded), 'streams')}")
+
+
 def _check_ports(services: ServiceChoices, config: AnalysisConfig) -> None:
     """Refuse ports that cannot be used, before there is a folder of the run, which would stay."""
     if services.metrics is not None:
@@ -157,10 +195,7 @@ def _check_ports(services: ServiceChoices, config: AnalysisConfig) -> None:
 
 
 def _check(config: AnalysisConfig) -> None:
-    # Here for the same reason.
-    from chimbuko.ad.detectors import make_detector
-
-    make_detector(config)
+    config.check_detector()
     for name, value, least in (
         ("the period", config.period_us, 1),
         ("the window", config.window_calls, 0),

@@ -18,7 +18,8 @@ import pytest
 from chimbuko.ad.handoff.spool import SpoolReader, spools_in
 from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.launcher.agents import AgentOptions, Agents
+from chimbuko.launcher.agents import Agents
+from chimbuko.launcher.options import AgentOptions
 from chimbuko.launcher.services import storeplace
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services

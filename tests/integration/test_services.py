@@ -16,7 +16,8 @@ import pytest
 from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.model import load_model
-from chimbuko.launcher.agents import AgentOptions, Agents
+from chimbuko.launcher.agents import Agents
+from chimbuko.launcher.options import AgentOptions
 from chimbuko.launcher.services import brokerkeeper, storeplace
 from chimbuko.launcher.services.choices import ServiceChoices, ServiceOptions
 from chimbuko.launcher.services.services import Services

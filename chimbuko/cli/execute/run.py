@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from chimbuko.cli.shared.analysis import analysis_options
 from chimbuko.cli.shared.placing import advised_option
-from chimbuko.cli.shared.result import show
 from chimbuko.cli.shared.services import service_options
 from chimbuko.cli.shared.transport import transport_options
 from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
 from chimbuko.launcher.assembly import lead
 from chimbuko.launcher.options import AnalysisOptions, RunOptions, TransportOptions
 from chimbuko.launcher.services.choices import ServiceChoices
+
+if TYPE_CHECKING:
+    from chimbuko.launcher.outcome.summary import Result
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -122,4 +124,11 @@ def command(
         services=services,
         transport=transport,
     )
-    sys.exit(lead(options, partial(show, as_json=as_json, advise=advise)))
+
+    def shown(result: Result) -> None:
+        # Here because nothing of it is needed to start the program.
+        from chimbuko.cli.shared.result import show
+
+        show(result, as_json, advise)
+
+    sys.exit(lead(options, shown))

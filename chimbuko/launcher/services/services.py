@@ -17,7 +17,7 @@ from chimbuko.launcher.services.brokerkeeper import BrokerKeeper
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.dashboard import Dashboard
 from chimbuko.launcher.services.storeplace import StorePlace
-from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.nameholding import hold
