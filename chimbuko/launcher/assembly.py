@@ -205,6 +205,7 @@ def _services(options: RunOptions, config: AnalysisConfig, recorded: Sequence[St
         lockstep_streams=len(recorded) if config.lockstep else 0,
         programs=tuple(sorted({stream.program for stream in recorded} if options.trace else ())),
         has_dashboard=options.keep or is_shown,
+        is_separate=options.is_separate,
         choices=wanted,
         load_model=options.analysis.load_model,
         save_model=options.analysis.save_model,

@@ -241,6 +241,7 @@ class Host:
             choices=choices,
             load_model=analysis.load_model,
             save_model=analysis.save_model,
+            is_separate=True,
             is_resumed=self._is_resumed,
         )
 

@@ -124,7 +124,9 @@ class RunOptions:
     agents: int = 1
     """Number of agents that share the ranks."""
     is_separate: bool = False
-    """Whether agents and services analyse a recorded trace, as they do a live run, and not one process."""
+    """Whether each service, and each agent, has a process of its own. Otherwise services share one, and one
+    process is all that analyses a recorded trace.
+    """
     cores: str = ""
     """Cores to which all processes of the analysis keep, such as ``0,2-5``; empty for all. The program does
     not.
@@ -145,8 +147,6 @@ class RunOptions:
         return bool(self.trace) and not (self.is_separate or is_split or has_others)
 
     def __post_init__(self) -> None:
-        if self.is_separate and not self.trace:
-            raise ConfigError("--separate goes with --trace: all other runs have agents and services")
         if sum(map(bool, (self.trace, self.replay, self.command))) != 1:
             raise ConfigError("give one of: a COMMAND after '--', --trace PATTERN, --replay PATTERN")
         if self.lockstep and not self.replay:

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 @click.option(
     "--separate",
     is_flag=True,
-    help="Analyse a recorded trace by separate processes, as a live run is; by default one process does it. "
-    "--agents, --server-parts, --broker, --dashboard, --keep, --metrics, --alert and --namespaces imply it.",
+    help="Give each service a process of its own, as on many nodes; by default parameter server and writer "
+    "share one, and one process analyses a recorded trace. --server-parts and --namespaces imply it.",
 )
 @click.option(
     "--overhead",
