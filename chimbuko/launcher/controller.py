@@ -101,6 +101,8 @@ class Controller:
             self._has_begun = live.has_begun
 
     def _note_failed_start(self, code: int) -> None:
+        # It may not be loaded yet, and numpy must never be without ``one_blas_thread``.
+        load("chimbuko.launcher.outcome.recovery")
         from chimbuko.launcher.outcome.recovery import note_failed_start
 
         note_failed_start(self._run, None if self._begun is None else code)
