@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,8 +26,65 @@ from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE
 from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
 
 
-def main() -> None:
-    """Run the server until it is asked to end."""
+class ServerPart:
+    """The parameter server of one run, or one part of it, as its command line describes it.
+
+    Parameters
+    ----------
+    options
+        Its command line, as ``parsed`` returns it.
+    is_urgent
+        Whether the process may be killed soon, and its node be gone.
+
+    Raises
+    ------
+    ChimbukoError
+        It cannot begin.
+    """
+
+    def __init__(self, options: argparse.Namespace, is_urgent: Callable[[], bool]) -> None:
+        self._options = options
+        config = AnalysisConfig(detector=options.detector, metric=options.metric)
+        base = load_model(options.load_model, config) if options.load_model else None
+        schema = schema_of(options.detector)
+        counts = options.part, options.parts
+        self._state = ServerState(
+            options.lockstep_streams, schema, base, options.freeze, time.time_ns(), *counts
+        )
+        saved = read_state(options.state) if options.state else None
+        if saved is not None:
+            self._state.restore(saved)
+            log("continues from the saved state")
+        metrics = None
+        if options.metrics is not None:
+            metrics = MetricsPort(options.metrics, os.environ[TOKEN_VARIABLE])
+        self.facts = {"metrics": metrics.url} if metrics else {}
+        """What it reports when it is ready."""
+        broker, place = (
+            RunBroker.from_environment(options.run_id),
+            StateFile(options.state, options.state_copy),
+        )
+        self._server = Server(broker, self._state, place, metrics, is_urgent)
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Serve until asked to stop and nothing is left to merge; then write what was learned.
+
+        Raises
+        ------
+        ChimbukoError
+            It cannot be written.
+        """
+        options, state = self._options, self._state
+        self._server.run(should_stop)
+        for path in options.save_model:
+            save_model(path, Model(options.detector, options.metric, *state.learned()))
+        if options.report:
+            model = next(map(str, options.save_model), "")
+            write_report(options.report, state.report(model))
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line of the server."""
     parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
     parser.add_argument("--run-id", required=True)
     parser.add_argument("--part", type=int, default=0, help="which one this is, from 0 on")
@@ -41,43 +99,18 @@ def main() -> None:
     parser.add_argument("--state-copy", type=Path, help="file that gets a copy of it now and then")
     parser.add_argument("--metrics", help="answer Prometheus at [WHERE:]PORT; port 0 for any that is free")
     parser.add_argument("--report", type=Path, help="file for all that is known at the end")
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Run the server until it is asked to end."""
+    options = parsed(sys.argv[1:])
+    wake = partial(wake_ourselves, options.run_id)
     try:
-        config = AnalysisConfig(detector=options.detector, metric=options.metric)
-        base = load_model(options.load_model, config) if options.load_model else None
-        schema = schema_of(options.detector)
-        state = ServerState(
-            options.lockstep_streams,
-            schema,
-            base,
-            options.freeze,
-            time.time_ns(),
-            options.part,
-            options.parts,
-        )
-        saved = read_state(options.state) if options.state else None
-        if saved is not None:
-            state.restore(saved)
-            log("continues from the saved state")
-        metrics = (
-            None if options.metrics is None else MetricsPort(options.metrics, os.environ[TOKEN_VARIABLE])
-        )
-        wake = partial(wake_ourselves, options.run_id)
-        server = Server(
-            RunBroker.from_environment(options.run_id),
-            state,
-            StateFile(options.state, options.state_copy),
-            metrics,
-            is_urgent=StopSignal(wake, signal.SIGTERM),
-        )
+        server = ServerPart(options, is_urgent=StopSignal(wake, signal.SIGTERM))
         should_stop = StopSignal(wake)
-        say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
+        say_ready(service="pserver", **server.facts)
         server.run(should_stop)
-        for path in options.save_model:
-            save_model(path, Model(options.detector, options.metric, *state.learned()))
-        if options.report:
-            model = next(map(str, options.save_model), "")
-            write_report(options.report, state.report(model))
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)

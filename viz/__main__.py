@@ -20,7 +20,7 @@ from chimbuko.core.errors import ChimbukoError
 from chimbuko.runtime.process.lifetime import say_ready
 from chimbuko.runtime.process.signals import END, FROM_OTHERS, heed
 from chimbuko.runtime.process.wakeup import Ending
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import Front
 from chimbuko.viz.http.multiprocess import serving_together

@@ -16,8 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from chimbuko.core.arrays import BoolArray, Float64Array
-from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
-from chimbuko.core.errors import ConfigError
+from chimbuko.core.config import DETECTORS, AnalysisConfig
 from chimbuko.core.statistics.schema import TableSchema
 
 
@@ -109,13 +108,7 @@ def make_detector(config: AnalysisConfig) -> Detector:
     ConfigError
         Unknown detector or metric, or a threshold that is not positive.
     """
-    if config.metric not in METRICS:
-        raise ConfigError(f"metric {config.metric!r} is unknown; choose one of {', '.join(METRICS)}")
-    if config.detector not in DETECTORS:
-        raise ConfigError(f"detector {config.detector!r} is unknown; choose one of {', '.join(DETECTORS)}")
-    for threshold in (config.threshold, *(threshold for _, threshold in config.thresholds)):
-        if threshold is not None and not threshold > 0:
-            raise ConfigError(f"threshold {threshold} is not possible; it must be positive")
+    config.check_detector()
     # Loaded here because each loads kernels, and most of the command line needs none.
     module, _, name = DETECTORS[config.detector].maker.rpartition(".")
     maker: Callable[[AnalysisConfig], Detector] = getattr(import_module(f"{__name__}.{module}"), name)

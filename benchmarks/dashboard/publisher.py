@@ -36,7 +36,7 @@ from chimbuko.pserver.server import KEPT_BYTES
 from chimbuko.pserver.state.rankstatistics import Ranks, SavedRanks
 from chimbuko.runtime.process.lifetime import say_ready
 from chimbuko.runtime.process.signals import StopSignal
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.messages import (
     PAYLOAD,
     Frame,

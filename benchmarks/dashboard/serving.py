@@ -10,7 +10,7 @@ from typing import Self
 
 from benchmarks.measuring import cpu_of, descendants
 from chimbuko.runtime.process.service import Service
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
 
 TOKEN = "of-a-benchmark"

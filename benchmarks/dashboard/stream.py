@@ -20,7 +20,8 @@ from benchmarks.dashboard.paint import MARK, NODES
 from benchmarks.dashboard.publisher import TICKS
 from benchmarks.dashboard.serving import Dashboard, scratch
 from chimbuko.runtime.process.service import Service
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Self
 
 from benchmarks.measuring import TICKS_PER_S
 from chimbuko.runtime.process.service import Service
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.messages import Seal
 from chimbuko.runtime.protocol.runbroker import RunKeys
 

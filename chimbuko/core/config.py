@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from chimbuko.core.errors import ConfigError
+
 METRICS = ("exclusive", "inclusive")
 """Kinds of runtime that can be judged; the first is the default."""
 
@@ -44,6 +46,10 @@ FEW_CALLS = 3
 def least_calls(detector: str) -> int:
     """Return the number of calls of a function from which on a detector judges them."""
     return FEW_CALLS if detector == "robust" else LEAST_CALLS
+
+
+MOST_PARTS = 16
+"""Maximum number of parts of the parameter server: what more could merge, a broker cannot carry."""
 
 
 class AnalysisConfig(msgspec.Struct, frozen=True):
@@ -99,6 +105,22 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Whether agents of a live run sample the processes of their ranks: incidents can have causes in the
     node.
     """
+
+    def check_detector(self) -> None:
+        """Refuse an unknown detector or metric, and a threshold that is not positive.
+
+        Raises
+        ------
+        ConfigError
+            There is one.
+        """
+        if self.metric not in METRICS:
+            raise ConfigError(f"metric {self.metric!r} is unknown; choose one of {', '.join(METRICS)}")
+        if self.detector not in DETECTORS:
+            raise ConfigError(f"detector {self.detector!r} is unknown; choose one of {', '.join(DETECTORS)}")
+        for threshold in (self.threshold, *(threshold for _, threshold in self.thresholds)):
+            if threshold is not None and not threshold > 0:
+                raise ConfigError(f"threshold {threshold} is not possible; it must be positive")
 
     @property
     def usual_threshold(self) -> float:

@@ -88,9 +88,6 @@ LOST_STEPS: Final = "lost-steps"
 each.
 """
 
-TAU_IO_NAME: Final = "TAU trace data"
-"""Name of TAU's ADIOS2 IO object, under which its configuration file holds the engine's settings."""
-
 
 # Plain numbers, since they stand in compiled loops.
 EVENT_PROGRAM, EVENT_RANK, EVENT_THREAD, EVENT_TYPE, EVENT_TIMER, EVENT_TIME = range(6)

@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -24,18 +24,15 @@ from chimbuko.ad.streams.deltalog import LOG_FILES
 from chimbuko.capture.follow.leftovers import remove_leftovers
 from chimbuko.capture.follow.steps import INDEX, is_closed
 from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, find_live
-from chimbuko.core.config import AnalysisConfig
-from chimbuko.core.errors import ConfigError
-from chimbuko.core.units import number_of
 from chimbuko.instrument.recorder.ringfolder import await_drained
 from chimbuko.instrument.recorder.watch import RecorderWatch
-from chimbuko.launcher.transport import StreamPlace
+from chimbuko.launcher.options import AgentOptions
 from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.supervisor import ServiceGroup
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
 from chimbuko.runtime.runs.shares import Share
@@ -130,24 +127,6 @@ RESCUE_AFTER_S = 2.0
 """Time for which agents of a job that is being ended deliver, before they load the file system that all
 share.
 """
-
-
-@dataclass(frozen=True)
-class AgentOptions:
-    """Agents that are wanted on this node, and the streams that they read."""
-
-    config: AnalysisConfig
-    node: str
-    names: tuple[str, ...]
-    """Names of the agents, among which the ranks are dealt out."""
-    place: StreamPlace | None = None
-    """Place where streams appear; None where they are recorded."""
-    recorded: list[StreamName] = field(default_factory=list)
-    """Recorded streams to analyse."""
-    share: Share | None = None
-    """Share of the recorded streams that the only agent here reads; None where agents here read them all."""
-    is_revived: bool = False
-    """Whether the process that starts the agents is started again where it is killed."""
 
 
 class Agents:
@@ -331,17 +310,3 @@ class Agents:
             sacrifice=Sacrifice.AGENT,
             start=fork,
         )
-
-
-def check_agents(agents: int, recorded: list[StreamName]) -> None:
-    """Refuse a number of agents that makes no sense.
-
-    Raises
-    ------
-    ConfigError
-        It is below 1, or above the number of recorded streams.
-    """
-    if agents < 1:
-        raise ConfigError(f"--agents {agents}: at least one agent is needed")
-    if recorded and agents > len(recorded):
-        raise ConfigError(f"--agents {agents}: there are only {number_of(len(recorded), 'streams')}")

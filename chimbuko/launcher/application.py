@@ -59,6 +59,8 @@ class Order(msgspec.Struct, frozen=True):
     environment: dict[bytes, bytes]
     info: bytes
     """Path of the description of the run (``RunInfo``), which gets the exit code if the launcher dies."""
+    is_ours: bool
+    """Whether it is no program of the user, so that the exit code is the launcher's."""
 
 
 class News(msgspec.Struct, frozen=True):
@@ -160,7 +162,7 @@ def begin(words: Sequence[str], environment: Mapping[str, str], info: Path, is_o
     CommandError
         It cannot be run.
     """
-    application: Application = UserCommand() if _link is None else _Application(_link, info)
+    application: Application = UserCommand() if _link is None else _Application(_link, info, is_ours)
     interrupts = Interrupts(application)
     heed(FROM_OTHERS, interrupts.note)
     heed(FOR_THE_COMMAND, application.pass_on)
@@ -177,16 +179,18 @@ def news_of_application() -> list[int]:
 class _Application:
     """The application as the child of the launcher's parent, which passes signals on to it."""
 
-    def __init__(self, link: socket.socket, info: Path) -> None:
+    def __init__(self, link: socket.socket, info: Path, is_ours: bool) -> None:
         self.pid = 0
         self._code: int | None = None
         self._link = link
         self._info = info
+        self._is_ours = is_ours
 
     def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         """See ``Application``."""
         encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
-        order = Order([os.fsencode(word) for word in words], encoded, os.fsencode(self._info.absolute()))
+        info = os.fsencode(self._info.absolute())
+        order = Order([os.fsencode(word) for word in words], encoded, info, self._is_ours)
         _send(self._link, msgspec.msgpack.encode(order))
         news = _news(self._link)
         if news is None or not news.pid:
@@ -223,6 +227,7 @@ class _Parent:
         self._application = UserCommand()
         self._info = b""
         """Description of the run, once the application is started."""
+        self._is_ours = False
         self._is_reported = False
 
     def attend(self) -> int:
@@ -238,12 +243,12 @@ class _Parent:
                     listening = listening if self._obey() else []
         code = os.waitstatus_to_exitcode(status[1])
         self._launcher = 0
-        is_running = bool(self._info) and self._application.poll() is None
-        if not self._info or (code >= 0 and not is_running):
+        ended = self._application.poll() if self._info else code
+        if ended == code or (ended is not None and code >= 0 and self._is_ours):
             return shell_code(code)
-        if is_running:
-            why = f"signal {-code}" if code < 0 else f"code {code}"
-            log(f"the analysis has ended early ({why}); the program goes on")
+        # A library that finds no memory ends the launcher with a code of its own.
+        why = f"signal {-code}" if code < 0 else f"code {code}"
+        log(f"the analysis has ended early ({why})" + ("; the program goes on" if ended is None else ""))
         code = self._application.wait()
         _note_exit_code(Path(os.fsdecode(self._info)), code)
         return code
@@ -260,7 +265,7 @@ class _Parent:
         except CommandError as error:
             news = News(error=error.number)
         else:
-            self._info = wanted.info
+            self._info, self._is_ours = wanted.info, wanted.is_ours
             news = News(pid=self._application.pid)
         _send(self._link, msgspec.msgpack.encode(news))
         return True

@@ -12,35 +12,35 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from chimbuko.capture.formats.apart import convert_apart, sorted_out
-from chimbuko.capture.formats.conversion import program_name
 from chimbuko.capture.trace.discovery import StreamName, Transport, find_recorded
-from chimbuko.capture.trace.isolated import readable
 from chimbuko.capture.trace.recordedstreams import note_recorded
 from chimbuko.capture.trace.tausettings import application_settings, transport_settings
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ChimbukoError, ServiceError
-from chimbuko.launcher.agents import AgentOptions, check_agents
 from chimbuko.launcher.application import Begun, begin, is_apart
-from chimbuko.launcher.closing import Show
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
-from chimbuko.launcher.options import RunOptions
-from chimbuko.launcher.outcome.progress import say
+from chimbuko.launcher.options import AgentOptions, RunOptions, check_agents
 from chimbuko.launcher.services.choices import ServiceChoices, ServiceOptions
-from chimbuko.launcher.tracecontroller import RecordedTrace, TraceController, Unfinished
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.runtime.process.cores import pin
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.signals import ended_by_ctrl_c
+from chimbuko.runtime.process.starting import load
 from chimbuko.runtime.process.usercommand import CommandError, check_command
 from chimbuko.runtime.protocol.metricsplace import metrics_of_part, metrics_place
 from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
 from chimbuko.runtime.runs.environment import surroundings
 from chimbuko.runtime.runs.programname import as_folder, program_of
+
+if TYPE_CHECKING:
+    from chimbuko.launcher.closing import Show
 
 
 def lead(options: RunOptions, show: Show) -> int:
@@ -56,9 +56,8 @@ def lead(options: RunOptions, show: Show) -> int:
     """
     if options.command:
         check_command(options.command[0])
-    traces = sorted_out(options.trace)
-    recorded, problems = recorded_at(traces.streams + options.replay)
-    if not traces.others:
+    recorded, others, problems = _recorded(options)
+    if not others:
         check_agents(options.agents, recorded)
     config = msgspec.structs.replace(
         options.analysis.config, lockstep=bool(options.trace) or options.lockstep
@@ -68,10 +67,12 @@ def lead(options: RunOptions, show: Show) -> int:
         pin(options.cores)
     if options.is_in_one_process:
         await_kernels()
-    run = _folder(options, config, _program(options.command, traces.others, recorded))
-    if traces.others:
+        with ended_by_ctrl_c():
+            load("chimbuko.launcher.tracecontroller")
+    run = _folder(options, config, _program(options.command, others, recorded))
+    if others:
         period_us = options.analysis.config.period_us
-        recorded += taken_in(run, traces.others, options.agents, period_us, problems)
+        recorded += taken_in(run, others, options.agents, period_us, problems)
     if recorded:
         note_recorded(run, recorded)
     try:
@@ -91,13 +92,30 @@ def lead(options: RunOptions, show: Show) -> int:
     if begun is None:
         run.write_info(msgspec.structs.replace(run.read_info(), transport=Transport.RECORDED.value))
     if options.is_in_one_process:
-        trace = RecordedTrace(recorded, readers.node, min(len(recorded), len(os.sched_getaffinity(0))))
-        try:
-            return TraceController(run, services, trace, problems).lead(options.analysis.relabel, show)
-        except Unfinished as error:
-            say(f"{error}; all is analysed once more, by separate processes")
+        code = _led_in_one_process(options, run, services, recorded, problems, show)
+        if code is not None:
+            return code
     controller = Controller(run, services, readers, begun, problems)
     return controller.lead(options.analysis.relabel, options.keep, show)
+
+
+def _led_in_one_process(
+    options: RunOptions,
+    run: RunDirectory,
+    services: ServiceOptions,
+    recorded: list[StreamName],
+    problems: list[str],
+    show: Show,
+) -> int | None:
+    """Analyse recorded streams in one process; return the exit code, or None where that came to no end."""
+    from chimbuko.launcher.tracecontroller import RecordedTrace, TraceController, Unfinished
+
+    trace = RecordedTrace(recorded, platform.node(), min(len(recorded), len(os.sched_getaffinity(0))))
+    try:
+        return TraceController(run, services, trace, problems).lead(options.analysis.relabel, show)
+    except Unfinished as error:
+        log(f"{error}; all is analysed once more, by separate processes")
+        return None
 
 
 def run_with_store(
@@ -115,13 +133,33 @@ def run_with_store(
 
 def recorded_at(patterns: Sequence[str]) -> tuple[list[StreamName], list[str]]:
     """Streams that were recorded, and a line for each that cannot be read."""
-    return readable(find_recorded(patterns)) if patterns else ([], [])
+    if not patterns:
+        return [], []
+    # Here, as the module in the next functions: it is not loaded before a program starts.
+    from chimbuko.capture.trace.isolated import readable
+
+    return readable(find_recorded(patterns))
+
+
+def _recorded(options: RunOptions) -> tuple[list[StreamName], Sequence[Path], list[str]]:
+    """Return recorded streams, files of other tools, and a line for each stream that cannot be read."""
+    others: Sequence[Path] = ()
+    patterns = options.replay
+    if options.trace:
+        from chimbuko.capture.formats.apart import sorted_out
+
+        traces = sorted_out(options.trace)
+        patterns, others = traces.streams, traces.others
+    recorded, problems = recorded_at(patterns)
+    return recorded, others, problems
 
 
 def taken_in(
     run: RunDirectory, files: Sequence[Path], agents: int, period_us: int, problems: list[str]
 ) -> list[StreamName]:
     """Make streams of traces of other tools; where that cannot be done the run is discarded."""
+    from chimbuko.capture.formats.apart import convert_apart
+
     try:
         converted = convert_apart(files, run.trace, period_us)
         check_agents(agents, converted.streams)
@@ -145,7 +183,11 @@ def _program(command: Sequence[str], others: Sequence[Path], recorded: Sequence[
     """Name of the program that the run is of, or of the first that was recorded."""
     if command:
         return program_of(command)
-    return program_name(others[0]) if others else recorded[0].program if recorded else "trace"
+    if others:
+        from chimbuko.capture.formats.conversion import program_name
+
+        return program_name(others[0])
+    return recorded[0].program if recorded else "trace"
 
 
 def _folder(options: RunOptions, config: AnalysisConfig, program: str) -> RunDirectory:
@@ -163,6 +205,7 @@ def _services(options: RunOptions, config: AnalysisConfig, recorded: Sequence[St
         lockstep_streams=len(recorded) if config.lockstep else 0,
         programs=tuple(sorted({stream.program for stream in recorded} if options.trace else ())),
         has_dashboard=options.keep or is_shown,
+        is_separate=options.is_separate,
         choices=wanted,
         load_model=options.analysis.load_model,
         save_model=options.analysis.save_model,

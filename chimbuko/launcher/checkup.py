@@ -34,7 +34,8 @@ from chimbuko.launcher.recordercheck import check_recorder
 from chimbuko.provenance.store.engine import ping
 from chimbuko.runtime.preload import find_compiler
 from chimbuko.runtime.process.signals import no_ctrl_c
-from chimbuko.runtime.protocol.broker import LOOPBACK, PrivateBroker, address_of, connect
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK, address_of
 from chimbuko.runtime.runs.scratch import is_on_network
 
 ABOUT = "sst shield"

@@ -24,13 +24,12 @@ from chimbuko.core.calls.record import ENDED
 from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.units import number_of
-from chimbuko.launcher.agents import check_agents
 from chimbuko.launcher.assembly import recorded_at, run_with_store, taken_in
 from chimbuko.launcher.closing import Show, close_run
-from chimbuko.launcher.controller import INTERRUPTED_CODE
 from chimbuko.launcher.kernels import await_kernels
+from chimbuko.launcher.liverun import INTERRUPTED_CODE
 from chimbuko.launcher.nodescript import node_command
-from chimbuko.launcher.options import HostOptions
+from chimbuko.launcher.options import HostOptions, check_agents
 from chimbuko.launcher.outcome.progress import FrameHealth, Progress, say
 from chimbuko.launcher.outcome.recovery import is_alive_elsewhere, note_failed_start
 from chimbuko.launcher.services.addressfile import AddressFile
@@ -43,7 +42,7 @@ from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.nameholding import is_held
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.wakeup import Wakeup
-from chimbuko.runtime.protocol.broker import listening_place
+from chimbuko.runtime.protocol.brokerplace import listening_place
 from chimbuko.runtime.protocol.membership import Membership
 from chimbuko.runtime.runs.directory import FAILED, RunDirectory, RunInfo, claim_name
 from chimbuko.runtime.runs.scratch import agents_at_work
@@ -242,6 +241,7 @@ class Host:
             choices=choices,
             load_model=analysis.load_model,
             save_model=analysis.save_model,
+            is_separate=True,
             is_resumed=self._is_resumed,
         )
 

@@ -12,8 +12,7 @@ from tempfile import TemporaryFile
 
 from chimbuko.core.errors import ServiceError
 from chimbuko.core.kernels.library import FOLDER_VARIABLE, FORM_VARIABLE, is_prepared
-from chimbuko.launcher.outcome.progress import say
-from chimbuko.runtime.process.lifetime import die_with_parent, write_error
+from chimbuko.runtime.process.lifetime import die_with_parent, log, write_error
 
 USUAL_S = 30
 """On a core that has nothing else to do; on a busy machine twice as much."""
@@ -52,7 +51,7 @@ def await_kernels(should_stop: Callable[[], bool] = lambda: False) -> None:
     if compiling.returncode:
         reason = last_words[0].removeprefix("chimbuko: ") if last_words else f"code {compiling.returncode}"
         raise ServiceError(reason)
-    say(f"kernels are compiled ({time.monotonic() - began_s:.0f} s)")
+    log(f"kernels are compiled ({time.monotonic() - began_s:.0f} s)")
 
 
 def prepare_kernels(folder: Path) -> str:
@@ -93,7 +92,7 @@ def _show_until_end(
     text = f"compiling kernels, once on each kind of machine; that takes some {USUAL_S} s"
     is_terminal = sys.stderr.isatty()
     if not is_terminal:
-        say(text)
+        log(text)
     while compiling.poll() is None:
         if is_terminal:
             write_error(f"\r\x1b[Kchimbuko: {text}: {time.monotonic() - began_s:.0f} s")

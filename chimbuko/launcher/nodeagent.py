@@ -17,9 +17,10 @@ from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.recordedstreams import recorded_streams
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.units import format_duration_us
-from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
+from chimbuko.launcher.agents import RESCUE_AFTER_S, Agents
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodescript import leave_mark
+from chimbuko.launcher.options import AgentOptions
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.runtime.process.cores import pin

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chimbuko.capture.follow.limits import Limits
-from chimbuko.capture.trace.discovery import Transport
-from chimbuko.core.config import AnalysisConfig
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.config import MOST_PARTS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import number_of
 from chimbuko.launcher.services.choices import ServiceChoices
-from chimbuko.runtime.protocol.broker import LOOPBACK
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 from chimbuko.runtime.protocol.metricsplace import metrics_of_part
-from chimbuko.runtime.protocol.partition import MOST_PARTS
+from chimbuko.runtime.runs.shares import Share
+
+if TYPE_CHECKING:
+    from chimbuko.launcher.transport import StreamPlace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +124,9 @@ class RunOptions:
     agents: int = 1
     """Number of agents that share the ranks."""
     is_separate: bool = False
-    """Whether agents and services analyse a recorded trace, as they do a live run, and not one process."""
+    """Whether each service, and each agent, has a process of its own. Otherwise services share one, and one
+    process is all that analyses a recorded trace.
+    """
     cores: str = ""
     """Cores to which all processes of the analysis keep, such as ``0,2-5``; empty for all. The program does
     not.
@@ -140,8 +147,6 @@ class RunOptions:
         return bool(self.trace) and not (self.is_separate or is_split or has_others)
 
     def __post_init__(self) -> None:
-        if self.is_separate and not self.trace:
-            raise ConfigError("--separate goes with --trace: all other runs have agents and services")
         if sum(map(bool, (self.trace, self.replay, self.command))) != 1:
             raise ConfigError("give one of: a COMMAND after '--', --trace PATTERN, --replay PATTERN")
         if self.lockstep and not self.replay:
@@ -151,6 +156,38 @@ class RunOptions:
         _check_ports(self.services, self.analysis.config)
 
 
+@dataclass(frozen=True)
+class AgentOptions:
+    """Agents that are wanted on this node, and the streams that they read."""
+
+    config: AnalysisConfig
+    node: str
+    names: tuple[str, ...]
+    """Names of the agents, among which the ranks are dealt out."""
+    place: StreamPlace | None = None
+    """Place where streams appear; None where they are recorded."""
+    recorded: list[StreamName] = field(default_factory=list)
+    """Recorded streams to analyse."""
+    share: Share | None = None
+    """Share of the recorded streams that the only agent here reads; None where agents here read them all."""
+    is_revived: bool = False
+    """Whether the process that starts the agents is started again where it is killed."""
+
+
+def check_agents(agents: int, recorded: list[StreamName]) -> None:
+    """Refuse a number of agents that makes no sense.
+
+    Raises
+    ------
+    ConfigError
+        It is below 1, or above the number of recorded streams.
+    """
+    if agents < 1:
+        raise ConfigError(f"--agents {agents}: at least one agent is needed")
+    if recorded and agents > len(recorded):
+        raise ConfigError(f"--agents {agents}: there are only {number_of(len(recorded), 'streams')}")
+
+
 def _check_ports(services: ServiceChoices, config: AnalysisConfig) -> None:
     """Refuse ports that cannot be used, before there is a folder of the run, which would stay."""
     if services.metrics is not None:
@@ -158,10 +195,7 @@ def _check_ports(services: ServiceChoices, config: AnalysisConfig) -> None:
 
 
 def _check(config: AnalysisConfig) -> None:
-    # Here for the same reason.
-    from chimbuko.ad.detectors import make_detector
-
-    make_detector(config)
+    config.check_detector()
     for name, value, least in (
         ("the period", config.period_us, 1),
         ("the window", config.window_calls, 0),

@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,47 @@ from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
 from chimbuko.runtime.runs.directory import RunDirectory
 
 
-def main() -> None:
-    """Write into the store until asked to end."""
+class StoreWriter:
+    """The writer of one run's store, with its alerts, as its command line describes it.
+
+    Parameters
+    ----------
+    options
+        Its command line, as ``parsed`` returns it.
+    is_urgent
+        Whether the process may be killed soon, and its node be gone.
+
+    Raises
+    ------
+    ChimbukoError
+        It cannot begin.
+    """
+
+    def __init__(self, options: argparse.Namespace, is_urgent: Callable[[], bool]) -> None:
+        if not options.store:
+            raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
+        run_id, least_us = options.run_id, options.alert_us
+        info = None if options.own is None else RunDirectory(options.own).read_info()
+        destination = Destination(options.store, run_id, info, least_us, options.copy, is_urgent)
+        broker = RunBroker.from_environment(run_id)
+        self._alerts: list[AlertService] = []
+        if least_us is not None:
+            said = partial(report, broker)
+            self._alerts.append(AlertService(run_id, least_us, broker, sinks_of(os.environ), said))
+        self._service = WriterService(broker, destination, [one.take for one in self._alerts])
+        # Troubles that may pass are waited for later.
+        with suppress(StoreBusy, StoreDamaged):
+            self._service.open()
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Write until asked to stop and nothing is left to write; errors are those of ``run_writer``."""
+        run_writer(self._service, should_stop)
+        for one in self._alerts:
+            one.stop()
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line of the writer."""
     parser = argparse.ArgumentParser(prog="chimbuko.provenance", description=__doc__)
     parser.add_argument("--run-id", required=True)
     parser.add_argument(
@@ -35,33 +75,21 @@ def main() -> None:
     )
     parser.add_argument("--alert-us", type=float, help="Severity from which on a call is worth an alert.")
     parser.add_argument("--copy", type=Path, help="File that gets a copy of the store now and then.")
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Write into the store until asked to end."""
+    options = parsed(sys.argv[1:])
     wake = partial(wake_ourselves, options.run_id)
     should_stop, is_urgent = StopSignal(wake), StopSignal(wake, signal.SIGTERM)
     try:
-        if not options.store:
-            raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
-        info = None if options.own is None else RunDirectory(options.own).read_info()
-        destination = Destination(
-            options.store, options.run_id, info, options.alert_us, options.copy, is_urgent
-        )
-        broker = RunBroker.from_environment(options.run_id)
-        alerts = [] if options.alert_us is None else [_alerts(broker, options.run_id, options.alert_us)]
-        service = WriterService(broker, destination, [one.take for one in alerts])
-        # Troubles that may pass are waited for below.
-        with suppress(StoreBusy, StoreDamaged):
-            service.open()
+        writer = StoreWriter(options, is_urgent)
         say_ready(service="provenance")
-        run_writer(service, should_stop)
-        for one in alerts:
-            one.stop()
+        writer.run(should_stop)
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)
-
-
-def _alerts(broker: RunBroker, run_id: str, least_us: float) -> AlertService:
-    return AlertService(run_id, least_us, broker, sinks_of(os.environ), partial(report, broker))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import sqlalchemy
-from sqlalchemy import URL, exc
+from typing import TYPE_CHECKING
 
 from chimbuko.core.errors import StoreError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 STORE_VARIABLE = "CHIMBUKO_STORE"
 """Environment variable with a store's URL: on a command line other users could read its password."""
@@ -33,10 +34,13 @@ def parsed_url(url: str) -> URL:
     StoreError
         The text is not the URL of a store.
     """
+    # Here because a run whose store is its own has no URL to parse before its program starts.
+    from sqlalchemy import exc, make_url
+
     # A URL that cannot be parsed is not repeated: it may hold a password.
     wanted = "give sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE"
     try:
-        parsed = sqlalchemy.make_url(url)
+        parsed = make_url(url)
     except (exc.ArgumentError, ValueError):
         raise StoreError(f"the store's URL cannot be understood; {wanted}") from None
     if parsed.drivername == "postgresql":

@@ -18,7 +18,8 @@ import pytest
 from chimbuko.ad.handoff.spool import SpoolReader, spools_in
 from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.launcher.agents import AgentOptions, Agents
+from chimbuko.launcher.agents import Agents
+from chimbuko.launcher.options import AgentOptions
 from chimbuko.launcher.services import storeplace
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
@@ -130,9 +131,8 @@ def test_what_agents_had_found_is_recovered(start: Start, heat4: Path) -> None:
 
 def test_the_dashboard_over_a_run_that_died(start: Start) -> None:
     run = start("--no-dashboard", "--", "sleep", "100")
-    # Its own words are in the launcher's command, too, which is there before there is a run.
-    run.wait_until(lambda: (run.folder / "run.json").exists() and bool(run.processes("sleep")))
-    time.sleep(0.5)
+    # The program begins before there is a store.
+    run.wait_until(lambda: RunDirectory(run.folder).alive_path.exists())
     kill_everything(run)
     make_older(run)
     view = subprocess.Popen(

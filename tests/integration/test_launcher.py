@@ -168,10 +168,10 @@ def test_no_process_can_be_started(start: Start, held: Held, process_group: Path
     (process_group / "pids.max").write_text("1")
     os.kill(run.service(SERVER), signal.SIGKILL)
     os.kill(run.service(BROKER), signal.SIGKILL)
-    run.wait_for_line("pserver ended and cannot be started again yet")
+    run.wait_for_line("services ended and cannot be started again yet")
     # Later there is room again.
     (process_group / "pids.max").write_text("max")
-    run.wait_for_line("pserver ended early and was started again")
+    run.wait_for_line("services ended early and was started again")
     run.wait_until(lambda: bool(run.processes(BROKER)))
     assert_outlived(run, held)
 

@@ -162,12 +162,6 @@ def test_services_are_there_where_something_needs_them(option: str, heat4: Path,
     assert not is_without_services(analysed(start, "--trace", heat4 / "*.bp", option))
 
 
-def test_separate_processes_are_for_recorded_traces(start: Start) -> None:
-    run = start("--separate", "--", "true")
-    assert run.end() == 2
-    assert "--separate goes with --trace" in run.output
-
-
 def process_of(run: Run) -> int:
     """Process that analyses, as soon as it is there."""
     return run.service(ANALYSIS)

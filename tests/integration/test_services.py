@@ -16,19 +16,22 @@ import pytest
 from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.model import load_model
-from chimbuko.launcher.agents import AgentOptions, Agents
+from chimbuko.launcher.agents import Agents
+from chimbuko.launcher.options import AgentOptions
 from chimbuko.launcher.services import brokerkeeper, storeplace
 from chimbuko.launcher.services.choices import ServiceChoices, ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.provenance.explain.finaljudgement import judge_at_end
 from chimbuko.provenance.query.run import open_run
+from chimbuko.pserver.server import Server
 from chimbuko.runtime.process.lifetime import say_ready
+from chimbuko.runtime.process.storyfile import last_steps
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.runbroker import RunKeys
 from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from examples.findings import all_anomalies
 from tests.calldata import no_loss
-from tests.integration.conftest import Outcome, Start, children, command_line
+from tests.integration.conftest import SERVER, STORE, Outcome, Start, children, command_line
 from tests.thorough import first
 
 
@@ -59,9 +62,13 @@ def test_of_a_run_that_died_nothing_stays_at_a_shared_broker_for_ever(tmp_path: 
         with Services(run, options, []) as served:
             served.wait_ready()
             served.broker.program_number("heat")
-            assert served.look_after() == []
-            times_s = {key: client.ttl(key) for key in client.keys("{chimbuko:*")}
-            assert times_s and all(0 < time_s <= brokerkeeper.KEPT_S for time_s in times_s.values())
+            times_s = {b"": -1}
+            # What the server publishes meanwhile gets its time at the next look.
+            while not all(0 < time_s <= brokerkeeper.KEPT_S for time_s in times_s.values()):
+                assert served.look_after() == []
+                times_s = {key: client.ttl(key) for key in client.keys("{chimbuko:*")}
+                time.sleep(0.05)
+            assert len(times_s) > 1
         assert client.keys("*") == [b"of somebody else"]
 
 
@@ -85,6 +92,49 @@ def test_a_broker_that_does_not_last_is_started_again_after_pauses(tmp_path: Pat
         assert lines == [line] and "the broker ended early" in line
         assert time.monotonic() - killed_s > 0.5
         assert served.broker.client.ping()
+
+
+@pytest.mark.parametrize("is_separate", [False, True])
+def test_server_and_writer_share_a_process_unless_they_are_to_be_separate(
+    tmp_path: Path, is_separate: bool
+) -> None:
+    run = new_run(tmp_path / "run", ["true"], AnalysisConfig(), None)
+    options = ServiceOptions(AnalysisConfig(), has_dashboard=False, is_separate=is_separate)
+    problems: list[str] = []
+    with Services(run, options, problems) as served:
+        served.wait_ready()
+        lines = [line for pid in children(os.getpid()) if SERVER in (line := command_line(pid))]
+        assert [STORE in line for line in lines] == [not is_separate]
+        assert served.look_after() == []
+    assert problems == []
+    # Both came to their end, the server first: what it says last is stored.
+    assert set(last_steps(run.logs, 1)) == {"pserver", "provenance"}
+    assert run.model_path.exists() and run.report_path.exists()
+
+
+def test_a_process_that_server_and_writer_share_is_started_again_where_one_of_them_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "failed"
+
+    def fail_once(self: Server, should_stop: Callable[[], bool]) -> None:
+        if not mark.exists():
+            mark.touch()
+            raise RuntimeError("the server fails")
+        serve(self, should_stop)
+
+    serve = Server.serve_once
+    monkeypatch.setattr(Server, "serve_once", fail_once)
+    run = new_run(tmp_path / "run", ["true"], AnalysisConfig(), None)
+    problems: list[str] = []
+    with Services(run, ServiceOptions(AnalysisConfig(), has_dashboard=False), problems) as served:
+        served.wait_ready()
+        while not (lines := served.look_after()):
+            time.sleep(0.01)
+        assert lines == [f"services ended early and was started again; its log is {run.logs}/services.log"]
+    assert problems == []
+    assert run.model_path.exists()
+    assert "the server fails" in (run.logs / "services.log").read_text()
 
 
 def test_services_that_are_killed_while_they_start_are_started_again(

@@ -14,7 +14,7 @@ import pytest
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.launcher.application import TITLE
-from chimbuko.launcher.controller import MOST_STARTS
+from chimbuko.launcher.liverun import MOST_STARTS
 from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, Start
 from tests.thorough import first
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.launcher.controller import TOO_LATE
+from chimbuko.launcher.liverun import TOO_LATE
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.calldata import no_loss

@@ -22,7 +22,8 @@ from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.pserver.metrics import MOST_GROUPS, MetricsPort, RunFigures
 from chimbuko.pserver.prometheus import MOST_CONNECTIONS, MOST_SILENT, PrometheusCollector
 from chimbuko.runtime.process.service import Service
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics
 from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part, metrics_place
 from chimbuko.runtime.protocol.runbroker import RunBroker

@@ -20,7 +20,8 @@ from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import PROFILE, PackedTable
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.storyfile import last_steps
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.messages import (
     PAYLOAD,
     Acknowledgement,

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.viz.http.app import STATIC
 from tests.browsing import give_back, lent_page
 from tests.patience import PATIENCE_S

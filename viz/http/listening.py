@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from chimbuko.core.errors import ConfigError, ServiceError
-from chimbuko.runtime.protocol.broker import LOOPBACK, address_of
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK, address_of
 from chimbuko.runtime.runs.directory import kept_token
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"

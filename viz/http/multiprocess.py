@@ -16,7 +16,8 @@ from chimbuko.runtime.process.nameholding import HeldFolder
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.supervisor import ServiceGroup
 from chimbuko.runtime.process.wakeup import Ending
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import KEY_VARIABLE, TOKEN_VARIABLE, Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE

@@ -34,6 +34,8 @@ READ_SUFFIX = ".read"
 """Suffix of the empty file that a reader over SST puts beside the contact file once it has read its first
 step.
 """
+TAU_IO_NAME: Final = "TAU trace data"
+"""Name of TAU's ADIOS2 IO object, under which its configuration file holds the engine's settings."""
 STREAM_PREFIX = "tau-metrics"
 
 _RANK = r"0|[1-9]\d{0,8}"

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from chimbuko.capture.trace.discovery import BP5, BP_FILE, SST, STREAM_PREFIX, Transport, parse_stream_path
+from chimbuko.capture.trace.discovery import (
+    BP5,
+    BP_FILE,
+    SST,
+    STREAM_PREFIX,
+    TAU_IO_NAME,
+    Transport,
+    parse_stream_path,
+)
 from chimbuko.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -168,8 +176,6 @@ class TimerFilter:
 def adios2_settings(engine: str, parameters: Mapping[str, str]) -> str:
     """ADIOS2's XML settings of the stream, which replace all of TAU's own."""
     from xml.sax.saxutils import quoteattr
-
-    from chimbuko.core.traceschema import TAU_IO_NAME
 
     lines = "".join(
         f"\n            <parameter key={quoteattr(key)} value={quoteattr(value)}/>"

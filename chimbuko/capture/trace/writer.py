@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from chimbuko.capture.trace.adios import adios2_bindings, adios2_reason
-from chimbuko.capture.trace.discovery import BP_FILE
+from chimbuko.capture.trace.discovery import BP_FILE, TAU_IO_NAME
 from chimbuko.core.arrays import UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.traceschema import (
@@ -24,7 +24,6 @@ from chimbuko.core.traceschema import (
     NO_OPERATIONS,
     OPERATIONS,
     SCALARS,
-    TAU_IO_NAME,
     StreamNames,
 )
 

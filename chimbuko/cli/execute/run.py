@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from chimbuko.cli.shared.analysis import analysis_options
 from chimbuko.cli.shared.placing import advised_option
-from chimbuko.cli.shared.result import show
 from chimbuko.cli.shared.services import service_options
 from chimbuko.cli.shared.transport import transport_options
 from chimbuko.core.redaction import PROGRAM_ONLY_VARIABLE
@@ -19,6 +18,9 @@ from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overh
 from chimbuko.launcher.assembly import lead
 from chimbuko.launcher.options import AnalysisOptions, RunOptions, TransportOptions
 from chimbuko.launcher.services.choices import ServiceChoices
+
+if TYPE_CHECKING:
+    from chimbuko.launcher.outcome.summary import Result
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -51,8 +53,8 @@ from chimbuko.launcher.services.choices import ServiceChoices
 @click.option(
     "--separate",
     is_flag=True,
-    help="Analyse a recorded trace by separate processes, as a live run is; by default one process does it. "
-    "--agents, --server-parts, --broker, --dashboard, --keep, --metrics, --alert and --namespaces imply it.",
+    help="Give each service a process of its own, as on many nodes; by default parameter server and writer "
+    "share one, and one process analyses a recorded trace. --server-parts and --namespaces imply it.",
 )
 @click.option(
     "--overhead",
@@ -132,7 +134,14 @@ def command(
         services=services,
         transport=transport,
     )
-    sys.exit(lead(options, partial(show, as_json=as_json, advise=advise)))
+
+    def shown(result: Result) -> None:
+        # Here because nothing of it is needed to start the program.
+        from chimbuko.cli.shared.result import show
+
+        show(result, as_json, advise)
+
+    sys.exit(lead(options, shown))
 
 
 def _recorded(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from chimbuko.launcher.checkup import check_up
 from chimbuko.launcher.nodecheck import Finding, check_node
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.process.storyfile import last_steps
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, LOOPBACK
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.runs.directory import RUNS_FOLDER
 from chimbuko.runtime.runs.finding import find_run
 

@@ -10,7 +10,7 @@ from chimbuko.cli.shared.services import bind_option
 from chimbuko.core.units import parse_duration_us, parse_size
 from chimbuko.observe.namespaces.exchange.keys import STANDING
 from chimbuko.runtime.process.lifetime import log as say
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, listening_place
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, listening_place
 
 
 @click.command("serve", short_help="Run the service until Ctrl-C.")

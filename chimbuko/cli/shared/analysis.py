@@ -12,11 +12,10 @@ from typing import Any
 import click
 import msgspec
 
-from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
+from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.options import AnalysisOptions
-from chimbuko.runtime.protocol.partition import MOST_PARTS
 
 _STEPS = re.compile(r"(\d*):(\d*)")
 

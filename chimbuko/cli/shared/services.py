@@ -17,10 +17,10 @@ import click
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.services.choices import AlertOptions, ServiceChoices
-from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE, find_address
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.provenance.alerts.sinks import SINKS, sinks_of
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, LOOPBACK
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.viz.http.listening import Front
 
@@ -62,6 +62,9 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if metrics is not None:
             metrics_place(metrics)
         if given["namespaces"]:
+            # Here because it loads what reads namespaces, which takes 0.1 s.
+            from chimbuko.observe.namespaces.exchange.jobaddress import find_address
+
             find_address(given["namespaces"])
         front = Front(dashboard_bind, dashboard_certificate, dashboard_key, dashboard_url)
         choices = ServiceChoices(**given, front=front, metrics=metrics, alerts=alerts)

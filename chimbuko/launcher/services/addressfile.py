@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from chimbuko.runtime.protocol.broker import LOOPBACK
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 from chimbuko.runtime.runs.directory import write_secret
 
 SSH_PORT = "22"

@@ -58,5 +58,14 @@ class ServiceOptions:
     """File of the model that an earlier run has learned, to begin with."""
     save_model: Path | None = None
     """File for a copy of the final model."""
+    is_separate: bool = False
+    """Whether each service has a process of its own, as on many nodes."""
     is_resumed: bool = False
     """Whether the run has begun before, and its services have died."""
+
+    @property
+    def are_together(self) -> bool:
+        """Whether parameter server and writer share a process: several parts of a server are for several
+        cores, and a watch of namespaces ends after the one and before the other.
+        """
+        return not self.is_separate and self.config.server_parts == 1 and self.choices.namespaces is None

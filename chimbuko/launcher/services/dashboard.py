@@ -12,7 +12,7 @@ from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork_then_load
 from chimbuko.runtime.process.supervisor import ServiceGroup
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import KEY_VARIABLE, TOKEN_VARIABLE, Front
 

@@ -1,8 +1,8 @@
 """The services of one run, on one node: broker, parameter server, store's writer, dashboard.
 
-Their processes get secrets by their environment, not by their command lines. Order of the end: when the
-agents have delivered what they have, the server merges it, the writer stores it, and only then does the
-broker go.
+On one node server and writer share a process. Processes get secrets by their environment, not by their
+command lines. Order of the end: when the agents have delivered what they have, the server merges it, the
+writer stores it, and only then does the broker go.
 """
 
 from __future__ import annotations
@@ -11,36 +11,51 @@ import os
 import shutil
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 
 from chimbuko.launcher.outcome.progress import say
+from chimbuko.launcher.services import together
 from chimbuko.launcher.services.brokerkeeper import BrokerKeeper
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.dashboard import Dashboard
 from chimbuko.launcher.services.storeplace import StorePlace
-from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.supervisor import ServiceGroup
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, claim_name, kept_token
 
 
-def parameter_server(
-    run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str
-) -> list[Service]:
-    """Start the parameter server: one service for each of its parts."""
-    parts = options.config.server_parts
-    return [_part_of_server(run, options, place, broker_url, part) for part in range(parts)]
+@dataclass(frozen=True)
+class _Job:
+    """Job of a service: one loop, with its command line."""
+
+    name: str
+    module: str
+    words: list[str]
+    secrets: dict[str, str]
+    """Variables of its environment, which no command line shows."""
+
+
+def _started(run: RunDirectory, job: _Job) -> Service:
+    return Service(job.name, job.module, job.words, job.secrets, run.logs, start=fork)
+
+
+def _joined(first: _Job, second: _Job) -> _Job:
+    """Return the job of a process that does both."""
+    words = [first.module, second.module, *first.words, together.NEXT, *second.words]
+    return _Job("services", together.__name__, words, first.secrets | second.secrets)
 
 
 def _part_of_server(
     run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str, part: int
-) -> Service:
+) -> _Job:
     config, metrics = options.config, options.choices.metrics
     words = ["--run-id", place.info.id, "--lockstep-streams", str(options.lockstep_streams)]
     words += ["--part", str(part), "--parts", str(config.server_parts)]
@@ -60,44 +75,34 @@ def _part_of_server(
         if path is not None:
             words += ["--save-model", str(path)]
     words += ["--report", str(report)]
-    secret = {BROKER_VARIABLE: broker_url}
+    secrets = {BROKER_VARIABLE: broker_url}
     if metrics is not None:
         words += ["--metrics", metrics_of_part(metrics, part)]
-        secret[TOKEN_VARIABLE] = kept_token(run.metrics_token_path, os.environ.get(TOKEN_VARIABLE))
-    name = f"pserver-{part}" if part else "pserver"
-    return Service(name, "chimbuko.pserver", words, secret, run.logs, start=fork)
+        secrets[TOKEN_VARIABLE] = kept_token(run.metrics_token_path, os.environ.get(TOKEN_VARIABLE))
+    return _Job(f"pserver-{part}" if part else "pserver", "chimbuko.pserver", words, secrets)
 
 
-def metric_watch(
-    run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str
-) -> list[Service]:
-    """Start the watch of quantities that programs publish; no service where they have nowhere to publish."""
-    namespaces = options.choices.namespaces
-    if namespaces is None:
-        return []
+def _metric_watch(run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str) -> _Job:
+    """Return the job of watching quantities that programs publish."""
     words = ["--run-id", place.info.id, "--since-us", str(place.info.started_us)]
     words += ["--views", str(run.observed_path), "--parts", str(options.config.server_parts)]
-    secret = {BROKER_VARIABLE: broker_url, PLACE_VARIABLE: namespaces}
-    return [
-        Service(
-            "metricwatch", "chimbuko.observe.namespaces.service.watching", words, secret, run.logs, start=fork
-        )
-    ]
+    secrets = {BROKER_VARIABLE: broker_url, PLACE_VARIABLE: options.choices.namespaces or ""}
+    return _Job("metricwatch", "chimbuko.observe.namespaces.service.watching", words, secrets)
 
 
-def store_writer(run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str) -> Service:
-    """Start the writer of the store, which also alerts people."""
+def _store_writer(run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str) -> _Job:
+    """Return the job of the store's writer, which also alerts people."""
     alerts = options.choices.alerts
     words = ["--run-id", place.info.id]
     if place.has_own_store:
         words += ["--own", str(run.path)]
     if place.is_elsewhere:
         words += ["--copy", str(run.store_path)]
-    secret = {BROKER_VARIABLE: broker_url, STORE_VARIABLE: place.url}
+    secrets = {BROKER_VARIABLE: broker_url, STORE_VARIABLE: place.url}
     if alerts is not None:
         words += ["--alert-us", str(alerts.least_us)]
-        secret |= alerts.sinks
-    return Service("provenance", "chimbuko.provenance.service", words, secret, run.logs, start=fork)
+        secrets |= alerts.sinks
+    return _Job("provenance", "chimbuko.provenance.service", words, secrets)
 
 
 SERVICE_STOP_S = 30.0
@@ -256,14 +261,21 @@ class Services:
         self._problems += self.place.open()
         self._broker_keeper.start(self.options.programs)
         run, options, place = self.run, self.options, self.place
-        # In the order in which they end: the watch publishes the server's last word, and the writer stores
-        # what both say at their end.
-        for service in parameter_server(run, options, place, self.broker_url):
-            self._learning.add(service, can_go_on=True)
-        for service in metric_watch(run, options, place, self.broker_url):
-            # It reads what was published before it was there: nobody has to wait for it.
-            self._learning.add(service, can_go_on=True, is_starting=True)
-        self._learning.add(store_writer(run, options, place, self.broker_url), can_go_on=True)
+        parts = range(options.config.server_parts)
+        servers = [_part_of_server(run, options, place, self.broker_url, part) for part in parts]
+        writer = _store_writer(run, options, place, self.broker_url)
+        if options.are_together:
+            self._learning.add(_started(run, _joined(servers[0], writer)), can_go_on=True)
+        else:
+            # In the order in which they end: the watch publishes the server's last word, and the writer
+            # stores what both say at their end.
+            for server in servers:
+                self._learning.add(_started(run, server), can_go_on=True)
+            if options.choices.namespaces is not None:
+                watch = _metric_watch(run, options, place, self.broker_url)
+                # It reads what was published before it was there: nobody has to wait for it.
+                self._learning.add(_started(run, watch), can_go_on=True, is_starting=True)
+            self._learning.add(_started(run, writer), can_go_on=True)
         if self.options.has_dashboard:
             self._dashboard = Dashboard(
                 run,

@@ -16,7 +16,7 @@ from chimbuko.core.units import number_of
 from chimbuko.observe.workflow.scheduler import Launch
 from chimbuko.observe.workflow.task import Node
 from chimbuko.runtime.process.hostlists import expand
-from chimbuko.runtime.protocol.broker import LOOPBACK
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 
 _CPUS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 

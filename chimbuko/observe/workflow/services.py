@@ -16,13 +16,8 @@ from pathlib import Path
 import redis
 
 from chimbuko.core.errors import ChimbukoError, ServiceError
-from chimbuko.observe.namespaces.exchange.jobaddress import (
-    DEFAULT_JOB,
-    PLACE_VARIABLE,
-    WRITER,
-    JobAddress,
-    find_address,
-)
+from chimbuko.observe.namespaces.exchange.jobaddress import DEFAULT_JOB, WRITER, JobAddress, find_address
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.observe.workflow.children import Child
 from chimbuko.observe.workflow.description import Workflow
 from chimbuko.observe.workflow.machines import Machine

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -107,9 +108,14 @@ def say_ready(**facts: Any) -> None:
     sys.stdout.flush()
 
 
+one_of_several: ContextVar[str] = ContextVar("one of several", default="")
+"""Name of the service that this thread is, where several share a process, and so its log."""
+
+
 def log(text: str) -> None:
     """Write one line into this process's log, which is its standard error."""
-    write_error(f"chimbuko: {visible(text)}\n")
+    name = one_of_several.get()
+    write_error(f"chimbuko: {name}: {visible(text)}\n" if name else f"chimbuko: {visible(text)}\n")
 
 
 def write_error(text: str) -> None:

@@ -128,8 +128,11 @@ def is_held(name: str) -> bool:
 
 def _files(opened: ExitStack) -> list[int]:
     """Return this user's files, open until ``opened`` is closed: one, as a rule."""
-    found = []
-    for path in sorted(PLACE.glob(f"{_prefix()}*")):
+    found, names = [], list[str]()
+    # Not ``glob``, which takes 1.2 ms among 700 files, ten times as long.
+    with suppress(OSError):
+        names = sorted(name for name in os.listdir(PLACE) if name.startswith(_prefix()))
+    for path in [PLACE / name for name in names]:
         with suppress(OSError):
             # Others may have put things there under such names, more than this process can open.
             if not _is_ours(path.lstat()):

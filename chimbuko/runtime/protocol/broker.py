@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -28,6 +26,7 @@ from chimbuko.core.files import make_own_folder
 from chimbuko.runtime.process.lifetime import Sacrifice, become_ours, die_with_parent, oom_score
 from chimbuko.runtime.process.nameholding import PLACE, HeldFolder
 from chimbuko.runtime.process.signals import FROM_OTHERS
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 
 BROKER_NAME = "chimbuko.broker"
 """Name of a private broker's process, so that it counts as one of ours whichever run it serves."""
@@ -36,9 +35,6 @@ MOST_CLIENTS = 20_000
 """Maximum number of clients of a private broker, if the system lets it open so many files; the default of
 10,000 is too low for 10,000 agents.
 """
-_SIOCGIFADDR = 0x8915
-"""Linux's request for the address of a network interface."""
-LOOPBACK = "127.0.0.1"
 REDIS_PORT = 6379
 _USER, _KEEPER = "chimbuko", "chimbuko-keeper"
 _OWN_USERS = frozenset({_USER, _KEEPER})
@@ -49,8 +45,6 @@ _LISTENING = "0A"
 """State of a listening socket in /proc/net/tcp."""
 MOST_PORTS = 5
 """Number of ports that are tried: each was free when it was chosen."""
-BROKER_VARIABLE = "CHIMBUKO_BROKER"
-"""Environment variable with the broker's URL: on a command line other users could read its password."""
 
 
 class _OwnConnection(redis.Connection):
@@ -365,45 +359,6 @@ def _free_port(address: str) -> int:
             ) from error
         port: int = probe.getsockname()[1]
         return port
-
-
-def address_of(name: str) -> str:
-    """Return the IPv4 address of a network interface of this node, or of a host's name.
-
-    Raises
-    ------
-    ConfigError
-        ``name`` is neither the one nor the other.
-    """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        try:
-            # struct ifreq: the interface's name in 16 bytes; its address is in bytes 20 to 24 of the answer.
-            request = struct.pack("256s", name.encode()[:15])
-            return socket.inet_ntoa(fcntl.ioctl(any_socket, _SIOCGIFADDR, request)[20:24])
-        except OSError:
-            pass
-    try:
-        return socket.gethostbyname(name)
-    except OSError as error:
-        raise ConfigError(f"{name}: neither an address, nor a network interface, nor a host") from error
-
-
-def listening_place(bind: str) -> tuple[str, int]:
-    """Return address and port that a broker is to listen on, from ``WHERE[:PORT]``; port 0 for any that is
-    free.
-
-    Raises
-    ------
-    ConfigError
-        There is no such address here, or others could not find it.
-    """
-    name, colon, port = bind.partition(":")
-    if colon and not (port.isdecimal() and 0 < int(port) < 1 << 16):
-        raise ConfigError(f"--bind {bind}: {port!r} is no port; give one like ib0:6400")
-    address = address_of(name)
-    if address == "0.0.0.0":
-        raise ConfigError("--bind 0.0.0.0: others need the address of one network; name it, or its interface")
-    return address, int(port or 0)
 
 
 def _quoted(path: Path) -> str:

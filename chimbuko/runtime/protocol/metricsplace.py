@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.runtime.protocol.broker import LOOPBACK, address_of
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK, address_of
 
 TOKEN_VARIABLE = "CHIMBUKO_METRICS_TOKEN"
 """Environment variable with the token that Prometheus has to bring: on a command line other users could read

@@ -11,8 +11,6 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
-MOST_PARTS = 16
-"""Maximum number of parts: what more could merge, a broker cannot carry."""
 RANKS_TOGETHER = 64
 """Number of consecutive ranks in one part. A node has ranks that follow each other: their steps are one
 message, not one for each part.

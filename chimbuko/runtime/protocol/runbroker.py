@@ -14,10 +14,11 @@ from weakref import WeakSet
 
 import redis
 
+from chimbuko.core.config import MOST_PARTS
 from chimbuko.core.errors import ChimbukoError, ServiceError
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, connect
+from chimbuko.runtime.protocol.broker import connect
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.messages import PAYLOAD, Seal
-from chimbuko.runtime.protocol.partition import MOST_PARTS
 
 
 class PartKeys:

@@ -27,7 +27,8 @@ from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.runtime.process.service import Service
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.messages import PAYLOAD, RunStatistics, Seal
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.patience import PATIENCE_S

@@ -27,7 +27,8 @@ from chimbuko.launcher.checkup import (
 from chimbuko.launcher.nodecheck import Finding
 from chimbuko.launcher.recordercheck import check_recorder
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import new_run
 
 TAU_EXEC = "#!/bin/sh\ncase $1 in -adios2_trace) ;; esac\n"

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
-from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from tests.patience import PATIENCE_S
 
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.observe.namespaces.tree.tree import Change
 from tests.observe.namespaces.served import served
 from tests.places import ROOT

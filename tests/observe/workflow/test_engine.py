@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ObservationError
-from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.workflow import task_ended, task_started
 from chimbuko.observe.workflow.record import format_place, time_key

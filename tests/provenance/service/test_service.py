@@ -25,7 +25,8 @@ from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.signals import END
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.messages import (
     PAYLOAD,
     FunctionModel,

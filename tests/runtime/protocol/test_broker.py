@@ -20,14 +20,8 @@ from redis.cluster import RedisCluster
 
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.monitor.procfs.titles import is_title
-from chimbuko.runtime.protocol.broker import (
-    BROKER_NAME,
-    BROKER_VARIABLE,
-    PrivateBroker,
-    address_of,
-    connect,
-    valkey_server,
-)
+from chimbuko.runtime.protocol.broker import BROKER_NAME, PrivateBroker, connect, valkey_server
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, address_of
 from chimbuko.runtime.protocol.messages import PAYLOAD
 from chimbuko.runtime.protocol.runbroker import RunBroker
 

@@ -15,12 +15,10 @@ import msgspec
 import redis
 
 from chimbuko.core.errors import ConfigError, ServiceError
-from chimbuko.observe.namespaces.exchange.keys import Shard, about_key, check_name
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE, Shard, about_key, check_name
 from chimbuko.observe.namespaces.tree.wire import VERSION
 from chimbuko.runtime.protocol.broker import connect
 
-PLACE_VARIABLE = "CHIMBUKO_NAMESPACES"
-"""Environment variable with the folder of a service, or the file or URL of a job's address."""
 DEFAULT_JOB = "default"
 WRITER, READER = "writer", "reader"
 """Names of the files with a job's two addresses: who may publish may also read."""

@@ -1,4 +1,4 @@
-"""Keys of a service of namespaces at its broker."""
+"""Keys of a service of namespaces at its broker, and the environment variable that names its place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from chimbuko.core.errors import ConfigError
 
+PLACE_VARIABLE = "CHIMBUKO_NAMESPACES"
+"""Environment variable with the folder of a service, or the file or URL of a job's address."""
 STANDING = ("workflow", "application", "hardware", "performance")
 """Names of the namespaces that every service has."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

@@ -32,7 +32,8 @@ from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.supervisor import Revivals, ServiceGroup
-from chimbuko.runtime.protocol.broker import LOOPBACK, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 
 _CONNECTING = "+ping +info +hello +auth +select +command +readonly +client|setname"
 _CONNECTING_SINCE_7_2 = "+client|setinfo"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation
-from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.sources.hardware import observed
 from tests.integration.conftest import Command

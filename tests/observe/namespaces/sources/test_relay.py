@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.instrument.recorder.library import INCLUDE
-from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.sources.relaying import LineReader
 from chimbuko.runtime.process.ranks import RANK_VARIABLES
