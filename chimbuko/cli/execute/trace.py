@@ -19,6 +19,7 @@ import click
 import __main__
 from chimbuko.core.errors import ConfigError
 from chimbuko.instrument.annotations.standin import StandIn
+from chimbuko.instrument.pythonmpi.importhook import MpiImport
 from chimbuko.instrument.recorder.launch import become
 from chimbuko.instrument.recorder.library import NativeProgram, native_program
 from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
@@ -28,6 +29,8 @@ from chimbuko.plan.overheadswitch import become_plainly, is_plain
 from chimbuko.runtime.process.ranks import RANK_VARIABLES
 from chimbuko.runtime.process.usercommand import check_command
 
+MPI_WRITERS = "chimbuko.instrument.pythonmpi.writerserver"
+"""Module that starts writers of streams which join the recorder's rows of MPI with those of Python."""
 Compile = Callable[..., Any]
 """Function with the parameters of ``compile``."""
 
@@ -135,7 +138,8 @@ def command(
     sys.argv = [program, *arguments]
     # Before the program registers anything, so that it comes last.
     atexit.register(_end_as_interrupted)
-    session.start(program_name(program), rank)
+    session.start(program_name(program), rank, MPI_WRITERS)
+    MpiImport().install()
     StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
     compiled = compile if annotate is None else annotate()
     with_all = not annotated_only and not aspects

@@ -35,6 +35,7 @@ class ThreadBuffer:
         self.number = number
         self.owner = owner
         self.ident = _thread.get_ident()
+        self.native_id = _thread.get_native_id()
         self.name = "MainThread"
         """Name that the program has given to the thread; that of the main thread says nothing."""
         self.lanes = LanePool(number, new_lane)
@@ -61,6 +62,7 @@ class ThreadBuffer:
             b"".join(packed),
             _take(self.comms),
             _take(self.counters),
+            native_id=self.native_id,
         )
 
 
