@@ -1,4 +1,4 @@
-"""Search, and build where it is not there yet, for the library that a Python extension with MPI is recorded by.
+"""Search for the library by which a Python extension with MPI is recorded; it is built where it is missing.
 
 It begins in ``main``, in a process of its own beside the program.
 """

@@ -14,7 +14,7 @@ def main() -> None:
     writerserver.main(joined)
 
 
-def joined(handovers: Iterator[Handover], pid: int) -> Iterator[Handover]:
+def joined(handovers: Iterator[Handover], pid: int, rank: int) -> Iterator[Handover]:
     """Yield the handovers of a process, with what its recorder has written since it was loaded."""
     timers = counters = 1
     for handover in handovers:
@@ -22,7 +22,7 @@ def joined(handovers: Iterator[Handover], pid: int) -> Iterator[Handover]:
             # Programs without MPI do not pay for the import.
             from chimbuko.instrument.pythonmpi.joining import Joining
 
-            with closing(Joining(handover.rings, pid, timers, counters)) as joining:
+            with closing(Joining(handover.rings, pid, rank, timers, counters)) as joining:
                 yield joining.join(handover)
                 for following in handovers:
                     yield joining.join(following)

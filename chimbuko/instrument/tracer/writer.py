@@ -70,11 +70,11 @@ NO_EVENTS, NO_COMMS, NO_COUNTERS = (
 )
 
 
-Joined = Callable[[Iterator[Handover], int], Iterator[Handover]]
-"""Function that adds to the handovers of a process, of this id, what others have recorded of it."""
+Joined = Callable[[Iterator[Handover], int, int], Iterator[Handover]]
+"""Function that adds to the handovers of a process, of this id and rank, what others have recorded of it."""
 
 
-def alone(handovers: Iterator[Handover], pid: int) -> Iterator[Handover]:
+def alone(handovers: Iterator[Handover], pid: int, rank: int) -> Iterator[Handover]:
     """Return the handovers of a process that nobody else records."""
     return handovers
 
@@ -97,7 +97,8 @@ def serve_member(
     """
     os.setsid()
     try:
-        Writing(header, pid, members, number).write_stream(joined(line.handovers(STUCK_AFTER_S), pid))
+        handovers = joined(line.handovers(STUCK_AFTER_S), pid, header.rank)
+        Writing(header, pid, members, number).write_stream(handovers)
         last_word = COMPLETE
         if not number and members.refused:
             last_word += f"\n{members.refused} {_REFUSED}"
