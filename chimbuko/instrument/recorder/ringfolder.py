@@ -152,6 +152,13 @@ def remove_ring_folder(folder: Path, streams: Path | None = None) -> None:
             folder.unlink()
 
 
+def remove_recording(path: Path) -> None:
+    """Remove the file of a process, and its rings."""
+    for file in path.parent.glob(f"{path.stem}.*"):
+        with suppress(OSError):
+            file.unlink()
+
+
 def append_to_log(streams: Path, said: bytes) -> None:
     """Add lines to the log file. Several processes may do so at a time."""
     file = os.open(streams / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
