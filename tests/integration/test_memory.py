@@ -31,7 +31,7 @@ from tests.integration.conftest import (
 from tests.integration.held import CHIMBUKO, CODE
 from tests.patience import PATIENCE_S
 
-WRITER = "chimbuko.instrument.tracer.writerserver"
+WRITER = "chimbuko.instrument.pythonmpi.writerserver"
 GUARD = "chimbuko.capture.follow.guard"
 TICKING = """
 import sys, time
