@@ -49,8 +49,10 @@ class MpiImport:
             spec: ModuleSpec | None = find(name, path, target) if find is not None else None
             if spec is not None:
                 sys.meta_path.remove(self)
-                if session.active is not None and spec.origin:
-                    _record_beside(session.active, spec.origin)
+                recorder = session.active
+                # A forked child is no process of its parent's MPI.
+                if recorder is not None and not recorder.is_forked and spec.origin:
+                    _record_beside(recorder, spec.origin)
                 return spec
         return None
 

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,10 @@ class Joining:
         self._folder = Path(rings)
         self._pid = pid
         self._rank = rank
-        self._lock = lock_as_drained(self._folder)
+        self._lock: int | None = None
+        # The folder of a program that has died already may be gone: another one clears up.
+        with suppress(OSError):
+            self._lock = lock_as_drained(self._folder)
         clear_up()
         self._listing = Listing(self._folder)
         self._recording: Recording | None = None
@@ -62,16 +66,16 @@ class Joining:
     def close(self) -> None:
         """Remove the rings."""
         remove_ring_folder(self._folder)
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)
 
     def join(self, handover: Handover) -> Handover:
         """Return what the program hands over, with what its recorder has written until then."""
-        self._until_ns = handover.complete_until_ns
         self._not_recorded = handover.metadata.get((MAIN_THREAD, NOT_RECORDED), self._not_recorded)
         for rows in handover.threads:
             self._rows.add_python(rows.thread, rows.native_id, self._python.arrays(rows))
-        native = self._taken(handover.is_last)
-        joined = self._released(native, self._until_ns)
+        self._until_ns = handover.complete_until_ns
+        joined = self._released(self._taken(handover.is_last), self._until_ns)
         return handover._replace(
             threads=joined.threads,
             timers=self._python.timers.names(handover.timers) | joined.timers,
