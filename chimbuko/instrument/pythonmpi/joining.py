@@ -133,7 +133,10 @@ class Joining:
 
     def _other_rank(self) -> str:
         """Return what is wrong where MPI gives the process another rank than its launcher has stated."""
-        known = -1 if self._recording is None else self._recording.process.number("world_rank")
-        if known in (-1, self._rank):
+        process = None if self._recording is None else self._recording.process
+        # A program that was started alone is rank 0 of its own world.
+        if process is None or process.number("world_size") < 2:
+            return ""
+        if (known := process.number("world_rank")) == self._rank:
             return ""
         return f"whom messages came from: this is rank {known} for MPI; trace it with --rank {known}"
