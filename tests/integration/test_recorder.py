@@ -4,6 +4,7 @@ names, also where processes of ours are killed.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import signal
@@ -18,6 +19,7 @@ from tests.instrument.recorder.mpi import DEBIANS_MPICH, OPEN_MPI, WHEEL, Mpi, w
 from tests.instrument.recorder.streams import TRACE, drains
 from tests.instrument.recorder.test_functions import PROGRAMS, compiled
 from tests.integration.conftest import AGENT, Run, Start
+from tests.integration.test_other_traces import incidents_of
 from tests.places import EXAMPLES
 
 DELAYS = 8
@@ -55,6 +57,50 @@ def assert_whole(run: Run) -> None:
     for stream in run.health:
         assert (stream.state, stream.gap_steps, stream.losses) == ("ended", 0, {})
     assert not [name for _, path in run.paths for name in path if "addr=" in name or "unknown" in name]
+
+
+PYTHON_DELAYS = 6
+PYTHON_SOLVER = f"""
+import time
+import numpy as np
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+one, total = np.ones(100), np.zeros(100)
+
+def checkpoint(turn):
+    if turn >= 60 and turn % 20 == 0 and turn // 20 % world.size == world.rank:
+        time.sleep(0.3)
+
+def combine():
+    world.Allreduce(one, total)
+
+def step(turn):
+    time.sleep(0.005)
+    checkpoint(turn)
+    combine()
+
+for turn in range(60 + 20 * {PYTHON_DELAYS}):
+    step(turn)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="no mpi4py: pip install 'mpi4py>=4.1'")
+def test_delays_of_a_python_program_are_one_incident_each_with_those_who_waited_in_mpi(
+    start: Start, tmp_path: Path
+) -> None:
+    program = tmp_path / "solver.py"
+    program.write_text(PYTHON_SOLVER)
+    run = start("--", *WHEEL.launch(4), sys.executable, "-m", "chimbuko", "trace", program)
+    assert run.end() == 0, run.output
+    assert no_loss(run.output), run.output
+    assert_whole(run)
+    found = [one for one in incidents_of(run) if one.function.startswith("checkpoint [")]
+    waited = [
+        one for one in found if one.ranks == 4 and re.search("waited .* in MPI_Allreduce", one.sentence)
+    ]
+    print(f"{len(found)} of {PYTHON_DELAYS} delays found, {len(waited)} with all who waited")
+    assert len(waited) >= PYTHON_DELAYS // 3, run.output
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import click
 import __main__
 from chimbuko.core.errors import ConfigError
 from chimbuko.instrument.annotations.standin import StandIn
+from chimbuko.instrument.pythonmpi.importhook import MpiImport
 from chimbuko.instrument.recorder.launch import become
 from chimbuko.instrument.recorder.library import NativeProgram, native_program
 from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
@@ -28,6 +29,8 @@ from chimbuko.plan.overheadswitch import become_plainly, is_plain
 from chimbuko.runtime.process.ranks import RANK_VARIABLES
 from chimbuko.runtime.process.usercommand import check_command
 
+MPI_WRITERS = "chimbuko.instrument.pythonmpi.writerserver"
+"""Module that starts writers of streams which join the recorder's rows of MPI with those of Python."""
 Compile = Callable[..., Any]
 """Function with the parameters of ``compile``."""
 
@@ -76,8 +79,9 @@ def command(
 ) -> None:
     """Run PROGRAM, a Python script or a native program, recorded in TAU's layout.
 
-    Of a Python script every call of its own functions is recorded; of a native program its MPI calls and
-    messages, and what was compiled with -finstrument-functions or names itself with chimbuko.h.
+    Of a Python script every call of its own functions is recorded, and its MPI calls by mpi4py; of a native
+    program its MPI calls and messages, and what was compiled with -finstrument-functions or names itself with
+    chimbuko.h.
 
     A Python program that is annotated for PerfFlowAspect has our annotations in place of that package.
 
@@ -135,7 +139,8 @@ def command(
     sys.argv = [program, *arguments]
     # Before the program registers anything, so that it comes last.
     atexit.register(_end_as_interrupted)
-    session.start(program_name(program), rank)
+    session.start(program_name(program), rank, MPI_WRITERS)
+    MpiImport().install()
     StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
     compiled = compile if annotate is None else annotate()
     with_all = not annotated_only and not aspects

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         """Rows that a thread has recorded."""
 
         ident: int
-        tid: int
+        native_id: int
         events: list[int]
         """Code and time of each event that nobody has taken."""
         counters: array[int]
@@ -97,7 +97,7 @@ class StillThreads:
         still: list[tuple[LookedAt, int, bool]] = []
         kept: list[LookedAt] = []
         for buffer in list(buffers)[:MOST_THREADS]:
-            frame, cpu_ns = frames.get(buffer.ident), _cpu_ns(buffer.tid)
+            frame, cpu_ns = frames.get(buffer.ident), _cpu_ns(buffer.native_id)
             if frame is None or cpu_ns is None:
                 continue
             look = self._looks[buffer.ident] = _Look(cpu_ns, (id(frame), frame.f_lasti), buffer.recorded)

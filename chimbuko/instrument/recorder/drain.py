@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ from chimbuko.instrument.recorder.ringfolder import (
     is_alive,
     lock_as_drained,
     process_files,
+    remove_recording,
     remove_ring_folder,
     unwritten,
 )
@@ -91,6 +93,8 @@ class _Drain:
         self._unattended: dict[Path, str] = {}
         """Files of the processes whose writers have failed, and how each has failed."""
         self._seen: set[Path] = set()
+        self._waiting: deque[Path] = deque()
+        """Files of processes that have no writer yet, as there are many; rings keep what they record."""
 
     def serve(self) -> None:
         """Serve until no process has been recorded for a while."""
@@ -100,7 +104,7 @@ class _Drain:
             self._reap()
             self._count_lost()
             is_first_there = not _ends_within(self._first_descriptor, self._first, 0.0)
-            if self._writers or self._unattended or is_first_there:
+            if self._writers or self._waiting or self._unattended or is_first_there:
                 alone_since = None
             elif alone_since is None:
                 alone_since = time.monotonic()
@@ -109,18 +113,22 @@ class _Drain:
         for sentence in unrecorded_starts(self._folder):
             log(sentence)
         if refused := self._members.refused:
-            log(f"{refused} processes were not recorded: too many at a time, or in all")
+            log(f"{refused} processes were not recorded: the program has started more than {MOST_IN_ALL}")
 
     def _take_in(self) -> None:
         for name in in_order_of_start(self._listing.news()):
             path = self._folder / name
             if path not in self._seen:
                 self._seen.add(path)
-                self._begin(path)
+                self._waiting.append(path)
+        # Those that have ended already are written, too, however many end in a moment.
+        while self._waiting and len(self._writers) < MOST_AT_A_TIME:
+            self._begin(self._waiting.popleft())
 
     def _begin(self, path: Path) -> None:
-        if self._members.count >= MOST_IN_ALL or len(self._writers) >= MOST_AT_A_TIME:
+        if self._members.count >= MOST_IN_ALL:
             self._members.refuse()
+            remove_recording(path)
             return
         try:
             recording = Recording(path)
@@ -179,7 +187,11 @@ class _Drain:
             while (ended := os.waitpid(-1, os.WNOHANG))[0] > 0:
                 number, path = self._writers.pop(ended[0])
                 self._members.set_state(number, State.OVER)
-                if code := os.waitstatus_to_exitcode(ended[1]):
+                code = os.waitstatus_to_exitcode(ended[1])
+                if not code:
+                    # A program may fork thousands, and each takes 3 MB of the node's memory.
+                    remove_recording(path)
+                else:
                     how = "has failed" if code > 0 else f"was ended by {signal.Signals(-code).name}"
                     self._unattended[path] = how
 

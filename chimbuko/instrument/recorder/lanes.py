@@ -42,6 +42,28 @@ class Lanes:
             yield lane, of_lane
 
 
+class NativeThreads:
+    """Threads that have one ring, one after the other, by the numbers that the system gives them.
+
+    Parameters
+    ----------
+    first
+        Number of the thread that is known to have it.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._present = first
+
+    def split(self, events: Events) -> Iterator[tuple[int, Events]]:
+        """Yield the number and the events of each thread, in order of time."""
+        is_new = (events["kind"] == Kind.LANE) & (events["value"] > 0)
+        threads = _filled(events["value"].astype(np.int64), is_new, self._present)
+        self._present = int(threads[-1])
+        is_kept = events["kind"] != Kind.LANE
+        for thread in np.unique(threads[is_kept]).tolist():
+            yield thread, events[is_kept & (threads == thread)]
+
+
 def _filled(values: Int64Array, is_known: BoolArray, first: int) -> Int64Array:
     """Return the values with each unknown one as the last known one before it."""
     places = np.maximum.accumulate(np.where(is_known, np.arange(len(values)), -1))

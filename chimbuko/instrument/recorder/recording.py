@@ -35,7 +35,7 @@ from chimbuko.core.traceschema import (
 from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
-from chimbuko.instrument.recorder.lanes import Lanes
+from chimbuko.instrument.recorder.lanes import Lanes, NativeThreads
 from chimbuko.instrument.recorder.layout import COMMUNICATORS, NAMED, Kind
 from chimbuko.instrument.recorder.leftout import describe_left_out
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
@@ -106,6 +106,9 @@ class Recording:
     ----------
     path
         Path of the file of the process; its rings stand beside it.
+    is_beside
+        Whether another recording describes the process and its threads: then these have the numbers that the
+        system gives them.
 
     Raises
     ------
@@ -113,14 +116,14 @@ class Recording:
         The file is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_beside: bool = False) -> None:
         self.process = ProcessFile(path)
         self.pid = self.process.number("pid")
         self.executable = self.process.text("executable")
         self._listing = Listing(path.parent)
         self._rings: dict[str, Ring | None] = {}
         """Rings by file name; None for one that is damaged."""
-        self._lanes: dict[str, Lanes] = {}
+        self._lanes: dict[str, Lanes | NativeThreads] = {}
         """Lanes of the rings, by file name."""
         self._new_threads: dict[int, Ring] = {}
         """Lanes whose native ids are not in the metadata yet, with their rings."""
@@ -128,7 +131,7 @@ class Recording:
         self._keys = np.empty(0, np.uint64)
         self._timers_of_keys = np.empty(0, np.int64)
         self._counters: dict[int, int] = {}
-        self._has_begun = False
+        self._is_beside = self._has_begun = is_beside
         self._taken = 0
         """Number of events that were taken from all rings."""
         self._recorded = 0
@@ -202,7 +205,8 @@ class Recording:
         if not len(events):
             return
         self._recorded += int(np.count_nonzero(events["kind"] == Kind.ENTRY))
-        split = self._lanes[name].split(events) if ring.number("lanes") else [(ring.thread, events)]
+        is_split = self._is_beside or ring.number("lanes")
+        split = self._lanes[name].split(events) if is_split else [(ring.thread, events)]
         for lane, of_lane in split:
             if lane not in self._known_lanes:
                 self._known_lanes.add(lane)
@@ -237,7 +241,8 @@ class Recording:
             if name.startswith(stem) and name.endswith(".ring") and name not in self._rings:
                 try:
                     ring = self._rings[name] = Ring(self.process.path.with_name(name))
-                    self._lanes[name] = Lanes(ring.thread)
+                    own = NativeThreads(ring.number("tid")) if self._is_beside else Lanes(ring.thread)
+                    self._lanes[name] = own
                     self._known_lanes.add(ring.thread)
                     self._new_threads[ring.thread] = ring
                 except TraceFormatError as error:

@@ -80,7 +80,7 @@ def make_ring_folder(streams: Path, is_marked: bool) -> Path:
     """
     name = f"chimbuko-rings-{os.getpid()}-{time.monotonic_ns()}"
     if not is_marked:
-        _clear_up()
+        clear_up()
         return _made(MEMORY / name)
     marks = streams / MARKS_FOLDER
     marks.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -150,6 +150,13 @@ def remove_ring_folder(folder: Path, streams: Path | None = None) -> None:
     with suppress(OSError):
         if folder.is_symlink():
             folder.unlink()
+
+
+def remove_recording(path: Path) -> None:
+    """Remove the file of a process, and its rings."""
+    for file in path.parent.glob(f"{path.stem}.*"):
+        with suppress(OSError):
+            file.unlink()
 
 
 def append_to_log(streams: Path, said: bytes) -> None:
@@ -242,7 +249,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _clear_up() -> None:
+def clear_up() -> None:
     """Remove the folders that earlier programs outside of runs have left, whose drains were killed."""
     for folder in MEMORY.glob("chimbuko-rings-*"):
         with suppress(OSError):

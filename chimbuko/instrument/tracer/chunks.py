@@ -63,6 +63,8 @@ class ThreadRows(NamedTuple):
     details: bytes = b""
     """Details for each row of ``comms``; empty where the messages of the program have none."""
     operations: bytes = b""
+    native_id: int = 0
+    """Number of the thread for the system, where the thread runs Python."""
 
 
 class Handover(NamedTuple):
@@ -77,3 +79,5 @@ class Handover(NamedTuple):
     """Values by thread and key."""
     children: Children = Children()
     is_last: bool = False
+    rings: str = ""
+    """Folder into which the recorder of the program writes; empty where none is loaded."""

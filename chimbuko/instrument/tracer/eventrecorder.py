@@ -362,6 +362,7 @@ class Recorder:
             metadata=self._take_metadata(),
             children=self.children.take(),
             is_last=is_last,
+            rings="" if self.is_forked else self.family.rings,
         )
         assert self._connection is not None
         self._connection.send(handover, while_waiting=self._pack)

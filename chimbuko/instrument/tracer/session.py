@@ -41,7 +41,7 @@ def may_record() -> bool:
     return active is not None or _forked_for is not None
 
 
-def start(program: str | None = None, rank: int | None = None) -> None:
+def start(program: str | None = None, rank: int | None = None, writers: str | None = None) -> None:
     """Begin to record regions, decorated functions, messages and counters of this process.
 
     TAU's variables (``TAU_ADIOS2_FILENAME``, ``TAU_ADIOS2_ENGINE`` and so on) say where the stream goes.
@@ -54,6 +54,9 @@ def start(program: str | None = None, rank: int | None = None) -> None:
         Name of the program in that of the stream; by default the script's base name without ``.py``.
     rank
         Rank; by default that of the launcher: ``CHIMBUKO_RANK``, or that of MPI, PMI or Slurm, else 0.
+    writers
+        Module whose ``main`` starts the writers of the streams; by default those for a program that nobody
+        else records.
     """
     global active
     if active is not None:
@@ -64,14 +67,16 @@ def start(program: str | None = None, rank: int | None = None) -> None:
     from chimbuko.capture.trace.tausettings import WriterSettings
     from chimbuko.core.errors import ChimbukoError
     from chimbuko.instrument.tracer.processmetadata import program_name, script_folder
-    from chimbuko.instrument.tracer.writerserverstart import start_writer_server
+    from chimbuko.instrument.tracer.writerserverstart import WRITER_SERVER, start_writer_server
     from chimbuko.runtime.process.ranks import rank_from
 
     chosen_rank = rank_from(os.environ) if rank is None else rank
     try:
         settings = WriterSettings.from_environment(os.environ)
         name = program or program_name(sys.argv[0])
-        family = Family(start_writer_server(), name, chosen_rank, script_folder(sys.argv[0]))
+        family = Family(
+            start_writer_server(writers or WRITER_SERVER), name, chosen_rank, script_folder(sys.argv[0])
+        )
         recorder = Recorder(family, settings.select)
         recorder.join()
     except (ChimbukoError, OSError, RuntimeError, subprocess.SubprocessError) as error:

@@ -34,7 +34,8 @@ class ThreadBuffer:
     def __init__(self, number: int, owner: Callable[[], object], new_lane: Callable[[], int]) -> None:
         self.number = number
         self.owner = owner
-        self.ident, self.tid = _thread.get_ident(), _thread.get_native_id()
+        self.ident = _thread.get_ident()
+        self.native_id = _thread.get_native_id()
         self.name = "MainThread"
         """Name that the program has given to the thread; that of the main thread says nothing."""
         self.lanes = LanePool(number, new_lane)
@@ -69,6 +70,7 @@ class ThreadBuffer:
             b"".join(packed),
             _take(self.comms),
             _take(self.counters),
+            native_id=self.native_id,
         )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -70,7 +70,18 @@ NO_EVENTS, NO_COMMS, NO_COUNTERS = (
 )
 
 
-def serve_member(line: MemberLine, pid: int, header: Header, members: Members, number: int) -> None:
+Joined = Callable[[Iterator[Handover], int, int], Iterator[Handover]]
+"""Function that adds to the handovers of a process, of this id and rank, what others have recorded of it."""
+
+
+def alone(handovers: Iterator[Handover], pid: int, rank: int) -> Iterator[Handover]:
+    """Return the handovers of a process that nobody else records."""
+    return handovers
+
+
+def serve_member(
+    line: MemberLine, pid: int, header: Header, members: Members, number: int, joined: Joined
+) -> None:
     """Write the stream of one member of a family, and report to it how that ended.
 
     Parameters
@@ -81,10 +92,13 @@ def serve_member(line: MemberLine, pid: int, header: Header, members: Members, n
         Process id of the member.
     members, number
         Table of the family, and the row of the member.
+    joined
+        Function that adds what others have recorded of the member.
     """
     os.setsid()
     try:
-        Writing(header, pid, members, number).write_stream(line.handovers(STUCK_AFTER_S))
+        handovers = joined(line.handovers(STUCK_AFTER_S), pid, header.rank)
+        Writing(header, pid, members, number).write_stream(handovers)
         last_word = COMPLETE
         if not number and members.refused:
             last_word += f"\n{members.refused} {_REFUSED}"
@@ -227,7 +241,8 @@ class Writing:
         """Say how many calls were seen, with what the recorder says of those that it did not hand over."""
         metadata, at = self._builder.names.metadata, (self._header.rank, MAIN_THREAD)
         written = self._calls + _entries(last)
-        source = "the recorder" if (*at, "Recorder") in metadata else "the Python tracer"
+        sources = {"Python Version": "the Python tracer", "Recorder": "the recorder"}
+        source = " and ".join(name for key, name in sources.items() if (*at, key) in metadata)
         counted = census_from(source, metadata.get((*at, CALL_COUNTS)), written)
         said = parse_census(metadata.get((*at, CALLS_SEEN)))
         if said is None and not counted.unwritten and (*at, NOT_RECORDED) in metadata:

@@ -19,7 +19,7 @@ from chimbuko.instrument.tracer.chunks import Header
 from chimbuko.instrument.tracer.connection import LENGTH, peer_of
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
 from chimbuko.instrument.tracer.rejoining import MemberLine
-from chimbuko.instrument.tracer.writer import ignore_signals, serve_member
+from chimbuko.instrument.tracer.writer import Joined, alone, ignore_signals, serve_member
 from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS, remove_socket
 from chimbuko.runtime.process.lifetime import Sacrifice, oom_score, set_oom_score
 
@@ -31,8 +31,14 @@ GREETING_TIMEOUT_S = 1.0
 """Longest wait for the header of a process that has connected, which has it ready."""
 
 
-def main() -> None:
-    """Serve the socket that is the standard input."""
+def main(joined: Joined = alone) -> None:
+    """Serve the socket that is the standard input.
+
+    Parameters
+    ----------
+    joined
+        Function that adds to the handovers of a process what others have recorded of it.
+    """
     listener = socket.socket(fileno=os.dup(0))
     try:
         os.setsid()
@@ -45,7 +51,7 @@ def main() -> None:
         adios2_bindings()
         gc.freeze()
         gc.enable()
-        WriterServer(listener).serve()
+        WriterServer(listener, joined).serve()
     finally:
         remove_socket(listener.getsockname())
 
@@ -53,8 +59,9 @@ def main() -> None:
 class WriterServer:
     """Server of one family."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, joined: Joined) -> None:
         self._listener = listener
+        self._joined = joined
         self._members = Members()
         self._writers: dict[int, int] = {}
 
@@ -99,7 +106,7 @@ class WriterServer:
             line = MemberLine(peer, pid, self._listener.getsockname())
             self._listener.close()
             peer.settimeout(None)
-            serve_member(line, pid, header, self._members, number)
+            serve_member(line, pid, header, self._members, number, self._joined)
         finally:
             os._exit(0)
 

@@ -22,8 +22,16 @@ _LONGEST_ADDRESS = 107
 """Longest path of a socket that the kernel takes, in bytes."""
 
 
-def start_writer_server() -> str:
+WRITER_SERVER = "chimbuko.instrument.tracer.writerserver"
+
+
+def start_writer_server(module: str = WRITER_SERVER) -> str:
     """Start a writer server; return the path of its socket, in a folder that no other user can enter.
+
+    Parameters
+    ----------
+    module
+        Name of the module whose ``main`` serves.
 
     Raises
     ------
@@ -34,19 +42,19 @@ def start_writer_server() -> str:
     # its own would leave its folder behind. So it starts with them blocked, which it inherits.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     try:
-        return _start_in_folder()
+        return _start_in_folder(module)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_in_folder() -> str:
+def _start_in_folder(module: str) -> str:
     address = _make_address(os.path.abspath(os.environ.get("TMPDIR") or "/tmp"))
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(address)
             # Connections of members wait here until the server accepts them.
             listener.listen(_BACKLOG)
-            _start(listener)
+            _start(listener, module)
     except BaseException:
         remove_socket(address)
         raise
@@ -69,7 +77,7 @@ def _make_address(place: str) -> str:
     return address
 
 
-def _start(listener: socket.socket) -> None:
+def _start(listener: socket.socket, module: str) -> None:
     package_home = str(Path(chimbuko.__file__).parent.parent)
     environment = dict(os.environ)
     leave(environment)
@@ -83,7 +91,7 @@ def _start(listener: socket.socket) -> None:
     starter = (
         "import os; os.fork() and os._exit(0); "
         "from chimbuko.runtime.process.signals import be_called; be_called('chimbuko.instrument.tracer'); "
-        "from chimbuko.instrument.tracer.writerserver import main; main()"
+        f"from {module} import main; main()"
     )
     # It outlives the program, so it must not keep pipes open that others read to their end.
     subprocess.run(

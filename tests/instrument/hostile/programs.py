@@ -56,11 +56,6 @@ C_WAYS: Final = {
 
 HIDING: Final = frozenset(("too deep",))
 """Ways by which others are hidden for a moment, and a call may be recorded as two; drawn with plain calls."""
-KNOWN_FAULTS: Final = frozenset(("fork",))
-"""Ways after which calls are missing without a word: none of them is drawn until it is mended. Of a fork that
-is so where the child and then its parent end at once.
-"""
-
 _PYTHON_HEAD = """
 import json, multiprocessing, os, signal, sys, threading, time
 from collections import Counter
@@ -166,7 +161,7 @@ def tree(seed: int, ways: Sequence[str]) -> list[Node]:
 
 
 def _sound(ways: Mapping[str, str]) -> list[str]:
-    return [way for way in ways if way not in HIDING | KNOWN_FAULTS]
+    return [way for way in ways if way not in HIDING]
 
 
 def python_text(seeds: Sequence[int], ways: Sequence[str] = ()) -> str:

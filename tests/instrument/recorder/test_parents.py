@@ -17,6 +17,7 @@ from chimbuko.instrument.recorder.mpi import mpi_of
 from chimbuko.instrument.recorder.recording import Recording
 from chimbuko.instrument.recorder.ringfolder import process_files
 from chimbuko.instrument.tracer.chunks import Handover
+from chimbuko.instrument.tracer.writerserver import MOST_AT_A_TIME
 from tests.instrument.recorder.mpi import WHEEL
 from tests.instrument.recorder.streams import TRACE, Stream, await_drains, drains, record, streams
 from tests.instrument.recorder.test_functions import PROGRAMS, compiled
@@ -110,3 +111,18 @@ def test_rings_are_emptied_while_mpi_has_not_said_the_rank(parents_with_mpi: Pat
     assert (rank, [handover.is_last for handover in first]) == (0, [False, True])
     assert "work" in first[0].timers.values()
     assert "MPI_Init()" in first[1].timers.values()
+
+
+def test_children_that_all_end_at_once_have_a_stream_each(tmp_path: Path) -> None:
+    children = MOST_AT_A_TIME + 8
+    source = tmp_path / "family.c"
+    source.write_text(
+        "#include <stdlib.h>\n#include <unistd.h>\n#include <sys/wait.h>\n"
+        "void work(void) { }\n"
+        f"int main(void) {{ for (int n = 0; n < {children}; n++) if (fork() == 0) {{ work(); exit(0); }}\n"
+        f"    for (int n = 0; n < {children}; n++) wait(NULL); }}\n"
+    )
+    program = compiled(source, tmp_path / "family", "-finstrument-functions")
+    found = record(tmp_path, [program])
+    assert len(found) == 1 + children
+    assert sum(stream.calls()["work"] for stream in found) == children

@@ -52,6 +52,8 @@ def test_mpi_program_that_another_one_starts_is_recorded(how: str, barriers: Pat
     # What became another program has not died.
     assert [stream.metadata("Ending") for stream in found] == [""] * len(found)
     assert [stream.metadata("Not Recorded") for stream in found] == [""] * len(found)
+    # The process that finds the library is none of the program's.
+    assert not (tmp_path / LOG_NAME).exists()
 
 
 @pytest.mark.parametrize(

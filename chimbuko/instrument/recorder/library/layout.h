@@ -56,7 +56,7 @@ struct event {
 /* A thread may have several stacks, as of coroutines. The tag of an ENTRY, an EXIT and a LANE is the number of the
  * lane in which the calls of the present stack are recorded; other events belong to that of the event before. The
  * request of an EXIT is LEFT_EARLIER where the call was given up with its stack: it ended with the event of its lane
- * that came before. */
+ * that came before. The key of a LANE is the id of a thread that takes over the ring of one that has ended, or 0. */
 enum { LEFT_EARLIER = 1 };
 
 struct communicator {

@@ -27,6 +27,8 @@
 
 extern char **environ;
 
+#define NEXT(function) ((__typeof__(&function))dlsym(RTLD_NEXT, #function))
+
 static const char *value_in(char *const *environment, const char *name)
 {
     size_t length = strlen(name);
@@ -90,7 +92,8 @@ void become_recorded(char **words)
     memcpy(again, first, sizeof first);
     memcpy(again + 7, words, count * sizeof *again);
     unsetenv(PRELOAD);
-    execve(interpreter, (char *const *)again, environ);
+    /* Not by our own function: that would note that this one is started without the library. */
+    NEXT(execve)(interpreter, (char *const *)again, environ);
     setenv(PRELOAD, preload, 1);
     unsetenv(PRELOAD_VARIABLE);
     free(again);
@@ -122,8 +125,6 @@ static void note_start(const char *path, char *const *environment)
         close(file);
     }
 }
-
-#define NEXT(function) ((__typeof__(&function))dlsym(RTLD_NEXT, #function))
 
 /* This process ends in order, as it becomes another program; where it does not, it goes on. */
 static void begin_exec(const char *path, char *const *environment)

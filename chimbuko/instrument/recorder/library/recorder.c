@@ -164,6 +164,16 @@ static void begin_process(void)
     prepare_stacks();
 }
 
+/* A ring of a thread that has ended, with room for the event that says whose it is from now on; NULL for none. */
+static struct ring *take_over(void)
+{
+    if (ended_count == 0)
+        return NULL;
+    struct ring *ring = ended[ended_count - 1];
+    uint64_t used = atomic_load(&ring->written) - atomic_load(&ring->read);
+    return is_only_counting || used + 1 < ring->capacity ? ended[--ended_count] : NULL;
+}
+
 /* A ring for a thread whose messages are only counted: its capacity of 1 is too small for any event. */
 static struct ring *make_empty_ring(void)
 {
@@ -225,9 +235,10 @@ bool begin_thread(void)
     pthread_mutex_lock(&lock);
     if (process == NULL && !is_tried)
         begin_process();
-    struct ring *ring = NULL;
-    if (process != NULL)
-        ring = ended_count > 0 ? ended[--ended_count] : make_ring();
+    struct ring *ring = process == NULL ? NULL : take_over();
+    bool is_taken_over = ring != NULL;
+    if (process != NULL && !is_taken_over)
+        ring = make_ring();
     pthread_mutex_unlock(&lock);
     self.is_off = ring == NULL;
     if (ring != NULL) {
@@ -244,6 +255,8 @@ bool begin_thread(void)
         self.suspended = 0;
         self.stacks = NULL;
         self.is_lane_unsaid = ring->lanes > 0;
+        if (is_taken_over && !is_only_counting)
+            write_call(LANE, (Key)syscall(SYS_gettid), now_ns(), 0);
         note_own_stack();
         pthread_setspecific(at_thread_end, ring);
         watch_crashes_of_thread();

@@ -1,0 +1,142 @@
+"""Rows of a Python program and those of its recorder, put into the order of time, thread by thread.
+
+Both have the same clock. A handover of the program has all its rows up to a time, and the rings are read
+after it: so the rows up to that time are all there, and the later ones wait for the next handover.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from chimbuko.core.errors import TraceFormatError
+from chimbuko.core.sourcecensus import CALL_COUNTS
+from chimbuko.core.traceschema import NOT_RECORDED
+from chimbuko.instrument.pythonmpi.mergedrows import MAIN_THREAD, MergedRows
+from chimbuko.instrument.pythonmpi.source import Renumbering, Source
+from chimbuko.instrument.recorder.recording import RECORDER, Recording
+from chimbuko.instrument.recorder.ringfolder import (
+    Listing,
+    clear_up,
+    in_order_of_start,
+    lock_as_drained,
+    remove_ring_folder,
+)
+from chimbuko.instrument.tracer.chunks import Handover
+
+COUNTED = ("seen", "recorded")
+"""Counts of the recorder alone."""
+
+
+class Joining:
+    """Joining of the rows of one process.
+
+    Parameters
+    ----------
+    rings, pid, rank
+        Folder of the rings, and the process's id and rank.
+    timers, counters
+        Number of names that the program handed over before its recorder was loaded.
+    """
+
+    def __init__(self, rings: str, pid: int, rank: int, timers: int, counters: int) -> None:
+        self._folder = Path(rings)
+        self._pid = pid
+        self._rank = rank
+        self._lock: int | None = None
+        # The folder of a program that has died already may be gone: another one clears up.
+        with suppress(OSError):
+            self._lock = lock_as_drained(self._folder)
+        clear_up()
+        self._listing = Listing(self._folder)
+        self._recording: Recording | None = None
+        fresh_timers, fresh_counters = itertools.count(timers), itertools.count(counters)
+        self._python = Source(Renumbering(timers, fresh_timers), Renumbering(counters, fresh_counters))
+        self._native = Source(Renumbering(1, fresh_timers), Renumbering(1, fresh_counters))
+        self._rows = MergedRows(pid)
+        self._until_ns = 0
+        self._not_recorded = ""
+
+    def close(self) -> None:
+        """Remove the rings."""
+        remove_ring_folder(self._folder)
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def join(self, handover: Handover) -> Handover:
+        """Return what the program hands over, with what its recorder has written until then."""
+        self._not_recorded = handover.metadata.get((MAIN_THREAD, NOT_RECORDED), self._not_recorded)
+        for rows in handover.threads:
+            self._rows.add_python(rows.thread, rows.native_id, self._python.arrays(rows))
+        self._until_ns = handover.complete_until_ns
+        joined = self._released(self._taken(handover.is_last), self._until_ns)
+        return handover._replace(
+            threads=joined.threads,
+            timers=self._python.timers.names(handover.timers) | joined.timers,
+            counters=self._python.counters.names(handover.counters) | joined.counters,
+            metadata=handover.metadata | joined.metadata,
+        )
+
+    def rest(self) -> Handover:
+        """Return all that is left of a program that was killed."""
+        return self._released(self._taken(is_last=True), np.iinfo(np.int64).max)
+
+    def _taken(self, is_last: bool) -> Handover | None:
+        """Take what the recorder has written; None as long as the program has not called MPI."""
+        if self._recording is None:
+            self._find_recording()
+        if (recording := self._recording) is None:
+            return None
+        # A process that has ended in order, or goes on, has no end that is worth a word.
+        is_sound = not int(recording.process.field("crash")["signal"])
+        now_ns = self._until_ns
+        native = recording.last(now_ns, is_sound) if is_last else recording.take(now_ns)
+        for rows in native.threads:
+            self._rows.add_native(rows.thread, self._native.arrays(rows))
+        return native
+
+    def _find_recording(self) -> None:
+        for name in in_order_of_start(self._listing.news()):
+            if name.startswith(f"{self._pid}-"):
+                try:
+                    self._recording = Recording(self._folder / name, is_beside=True)
+                except TraceFormatError as error:
+                    self._not_recorded = f"MPI calls: {error}"
+
+    def _released(self, native: Handover | None, until_ns: int) -> Handover:
+        """Return the rows before a time, with the names and metadata of the recorder."""
+        threads = self._rows.take(until_ns)
+        if native is None:
+            return Handover(self._until_ns, threads, {}, {}, self._said({}))
+        timers = self._native.timers.names(native.timers)
+        counters = self._native.counters.names(native.counters)
+        if self._recording is not None:
+            self._recording.note_stored(self._rows.count)
+        return Handover(self._until_ns, threads, timers, counters, self._said(native.metadata))
+
+    def _said(self, metadata: Mapping[tuple[int, str], str]) -> dict[tuple[int, str], str]:
+        """Return what the recorder says of the process, with what Python says."""
+        said = {(MAIN_THREAD, key): value for (_, key), value in metadata.items() if key != "tid"}
+        said[MAIN_THREAD, "Recorder"] = RECORDER
+        if (counts := said.get((MAIN_THREAD, CALL_COUNTS))) is not None:
+            # The writer counts what it has written, of both; what comes after the end is no loss.
+            reasons = {key: value for key, value in json.loads(counts).items() if key not in COUNTED}
+            said[MAIN_THREAD, CALL_COUNTS] = json.dumps(reasons)
+        unseen = [self._not_recorded, said.get((MAIN_THREAD, NOT_RECORDED), ""), self._other_rank()]
+        return said | ({(MAIN_THREAD, NOT_RECORDED): "; ".join(filter(None, unseen))} if any(unseen) else {})
+
+    def _other_rank(self) -> str:
+        """Return what is wrong where MPI gives the process another rank than its launcher has stated."""
+        process = None if self._recording is None else self._recording.process
+        # A program that was started alone is rank 0 of its own world.
+        if process is None or process.number("world_size") < 2:
+            return ""
+        if (known := process.number("world_rank")) == self._rank:
+            return ""
+        return f"whom messages came from: this is rank {known} for MPI; trace it with --rank {known}"
