@@ -57,9 +57,7 @@ def test_functions_with_the_same_slow_ranks_are_one_finding(writer: Writer, prov
     goes_on = msgspec.structs.replace(streams[0][0], state="reading")
     writer.write([make_batch(8, "0:0", health=goes_on)])
     writer.write([make_batch(9, f"0:{one.rank}", health=one, paths=paths) for one, paths in streams[1:]])
-    assert recurring(provenance) == [], (
-        "nobody knows what rank 0 is going to do"
-    )
+    assert recurring(provenance) == [], "nobody knows what rank 0 is going to do"
     writer.write([make_batch(9, "0:0", health=streams[0][0], paths=streams[0][1])])
     (one,) = recurring(provenance)
     assert (one.kind, one.ranks, one.calls) == (RecurrenceKind.SLOW_RANKS, [3], 200)
