@@ -24,6 +24,10 @@ LEAST_US = 10.0
 """Runtime on other ranks below which these only look whether there is something to do."""
 
 
+GOES_ON = "reading", "silent"
+"""States of streams that give more steps."""
+
+
 @dataclass(frozen=True)
 class Unequal:
     """Function in which some ranks take longer than the others."""
@@ -43,13 +47,15 @@ class Unequal:
 
 
 def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recurrence]:
-    """Return one finding for each set of ranks that take longer, once their streams have ended.
+    """Return one finding for each set of ranks that take longer, once the streams of all have ended.
 
     Parameters
     ----------
     told
         Findings that are known: what they cost is not told again.
     """
+    if any(stream.state in GOES_ON for stream in provenance.health()):
+        return []
     told_us: dict[tuple[int, str], float] = defaultdict(float)
     for one in told:
         told_us[one.program, one.function] += one.cost_us

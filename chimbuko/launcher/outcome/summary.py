@@ -14,6 +14,7 @@ from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.census import Census, census_of
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import NO_ROOM_RECORDS, StreamHealth
+from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, UNRESOLVED
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.census import missing_calls, without_loss
@@ -160,7 +161,9 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     recurrences = Incidents(provenance.reader).recurrences()
     told = [one.recurrence for one in recurrences if one.recurrence.kind is RecurrenceKind.DRIFT]
     are_told = {(one.program, one.function) for one in told}
-    drifted = [f for f in known if _extent(f) >= math.log(DRIFT) and (f.program, f.name) not in are_told]
+    # What ranks wait for drifts, and not their waits.
+    own = [f for f in known if waits_in(f.name) is Waits.NOT and (f.program, f.name) not in are_told]
+    drifted = [f for f in own if _extent(f) >= math.log(DRIFT)]
     ranks = [r for r in provenance.steps.rank_statistics() if r.total]
     return Summary(
         budget=run_budget(provenance),

@@ -42,7 +42,7 @@ def statistics(function: str, runtimes_us: Float64Array) -> FunctionStatistics:
 def test_a_function_that_slows_down_within_an_era(writer: Writer, provenance: Provenance) -> None:
     """What abnormal calls lost is in their incidents, and not in the drift."""
     at = [100, 500, 800, 1000, 1500]
-    search = 1e3 + 3.0 * np.arange(1500)
+    search = 1e3 + 3.0 * np.arange(1500, dtype=np.float64)
     late = search.copy()
     late[1200] += 4e5
     steady = np.full(1500, 1e3)
