@@ -18,8 +18,8 @@ from chimbuko.causes.evidence.threadactivity import DEVICE, ThreadActivity
 from chimbuko.causes.kinds.cause import Cause
 from chimbuko.causes.part import HELD_UP, HeldUp, Part
 from chimbuko.causes.wording import duration
-from chimbuko.core.units import number_of
 from chimbuko.core.pauses import Pause
+from chimbuko.core.units import number_of
 from chimbuko.monitor.procfs.systemcalls import (
     CHILDREN,
     CONDITIONS,
