@@ -133,11 +133,10 @@ def causes(program: Path, scenario: str, folder: Path) -> Found:
 
 def _causes(program: Path, scenario: str, folder: Path, *more: Path) -> Found:
     run = RunDirectory(folder / "run")
-    analysis = ["--no-dashboard", "--period", "0.5", "-o", run.path]
+    analysis: list[str | Path] = ["--no-dashboard", "--period", "0.5", "-o", run.path]
+    traced = [BIN / "mpirun", "-n", "2", BIN / "chimbuko", "trace", program, scenario, folder, *more]
     if scenario.startswith(PYTHON):
-        traced: list[str | Path] = [BIN / "chimbuko", "trace", PYTHON_SOURCE, scenario.removeprefix(PYTHON), folder]
-    else:
-        traced = [BIN / "mpirun", "-n", "2", BIN / "chimbuko", "trace", program, scenario, folder, *more]
+        traced = [BIN / "chimbuko", "trace", PYTHON_SOURCE, scenario.removeprefix(PYTHON), folder]
     subprocess.run(
         [BIN / "chimbuko", "run", *analysis, "--", *traced], check=True, timeout=300, capture_output=True
     )
