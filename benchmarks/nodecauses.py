@@ -1,7 +1,8 @@
-"""Programs that their node delays by a known cause: which cause is found.
+"""Programs that their node, or they themselves, delay by a known cause: which cause is found.
 
 ``python -m benchmarks.nodecauses`` runs each scenario of ``examples/scenarios/node.c`` several times under
-``chimbuko run``, two ranks each, with five delays in a run. With ``--load N`` so many other processes compute
+``chimbuko run``, two ranks each, with five delays in a run, and each of ``examples/scenarios/python.py``, one
+process with three delays, whose names begin with ``python-``. With ``--load N`` so many others compute
 meanwhile.
 """
 
@@ -36,10 +37,23 @@ SCENARIOS: dict[str, str | None] = {
     "migrations": "migration",
     "memory_limit": "memory pressure",
     "computes": "own code",
-    "sleeps": "own code",
+    "sleeps": "asleep",
+    "polls": "asleep",
+    "child": "waited for process",
+    "condition": "waited for thread",
     CLEAN: None,
+    "python-computes": "own code",
+    "python-sleeps": "asleep",
+    "python-child": "waited for process",
+    "python-queue": "waited for thread",
+    "python-lock": "waited for lock",
+    "python-gil": "waited for interpreter",
+    "python-gc": "garbage collection",
+    "python-import": "import",
 }
 """What each is delayed by."""
+PYTHON = "python-"
+PYTHON_SOURCE = Path(__file__).parents[1] / "examples" / "scenarios" / "python.py"
 LIMITED = "memory_limit"
 LIMIT_BYTES = 48 << 20
 """Half of the file that the scenario reads."""
@@ -49,7 +63,9 @@ GROUPS = (
 )
 """Where groups of memory are made, and the name of their limit, in both versions of control groups."""
 DELAYED = 1
-"""The rank; the other one waits for it."""
+"""The rank; the other one waits for it. In a Python program it is the only one."""
+DELAYED_FUNCTIONS = "kernel", "step", "prepare"
+"""Where the delays are. One that has the interpreter in Python may hold up who has started it."""
 LEAST_US = 60_000
 """Of the delays of 200 ms; shorter ones are the machine's."""
 BIN = Path(sys.executable).parent
@@ -117,8 +133,10 @@ def causes(program: Path, scenario: str, folder: Path) -> Found:
 
 def _causes(program: Path, scenario: str, folder: Path, *more: Path) -> Found:
     run = RunDirectory(folder / "run")
-    analysis = ["--no-dashboard", "--period", "0.5", "-o", run.path]
+    analysis: list[str | Path] = ["--no-dashboard", "--period", "0.5", "-o", run.path]
     traced = [BIN / "mpirun", "-n", "2", BIN / "chimbuko", "trace", program, scenario, folder, *more]
+    if scenario.startswith(PYTHON):
+        traced = [BIN / "chimbuko", "trace", PYTHON_SOURCE, scenario.removeprefix(PYTHON), folder]
     subprocess.run(
         [BIN / "chimbuko", "run", *analysis, "--", *traced], check=True, timeout=300, capture_output=True
     )
@@ -129,7 +147,8 @@ def _causes(program: Path, scenario: str, folder: Path, *more: Path) -> Found:
         return Found(Counter(one.kind for one in listed if one.excess_us >= LEAST_US))
     delayed = Found()
     for one in listed:
-        is_delayed = one.rank == DELAYED and one.function.split(" [")[0] == "kernel"
+        is_delayed = one.rank == (0 if scenario.startswith(PYTHON) else DELAYED)
+        is_delayed &= one.function.split(" [")[0] in DELAYED_FUNCTIONS
         if is_delayed and one.excess_us >= LEAST_US:
             # Calls that lost a core to the same process are one incident.
             delayed.delays[one.kind] += 1 + sum(hit.kind == one.kind for hit in one.waited)
@@ -156,7 +175,7 @@ def is_right(scenario: str, found: Counter[str]) -> bool:
     if wanted is None:
         # Where others use the machine, too, a rank may really have to wait for its core.
         return not found.keys() & (IN_NODE - {"waited for core"})
-    return bool(found) and found.most_common(1)[0][0] is wanted
+    return bool(found) and found.most_common(1)[0][0] == wanted
 
 
 def main() -> None:

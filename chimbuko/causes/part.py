@@ -37,8 +37,8 @@ class Part(msgspec.Struct, frozen=True):
     is_matched: bool = True
     """Whether the record of the call itself shows it; otherwise it follows from when others lost time."""
     by: str = ""
-    """Process or thread that took the core, or ran meanwhile; GPU; counter; file, child process or system call
-    that the thread slept for or in. Empty where none is known.
+    """Process or thread that took the core, or ran meanwhile; GPU; counter; file, child process or system
+    call that the thread slept for or in. Empty where none is known.
     """
     is_foreign: bool = False
     """Whether ``by`` is no process of the program."""

@@ -1,4 +1,4 @@
-"""Pauses that Python itself makes in a call, as counters of a trace: the tracer writes them, causes read them."""
+"""Pauses that Python makes in a call, as counters of a trace: its tracer writes them, causes read them."""
 
 from __future__ import annotations
 

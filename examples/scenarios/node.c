@@ -1,5 +1,6 @@
 /* MPI programs that their node delays, by one known cause each: five delays of 200 ms in the second half of a run.
-   Beside them are two that delay themselves (computes, sleeps), and one without delays (clean).
+   Beside them are some that delay themselves (computes, sleeps, polls, child, condition), and one without delays
+   (clean).
 
    mpicc -g -O1 -finstrument-functions -pthread node.c -o node
    chimbuko run -- mpirun -n 2 chimbuko trace ./node stopped
@@ -13,6 +14,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -194,6 +196,41 @@ QUIET static void sleeps(void) {
   pass(DELAY_MS);
 }
 
+QUIET static void polls(void) {
+  poll(NULL, 0, (int)DELAY_MS);
+}
+
+QUIET static void child(void) {
+  pid_t started = fork();
+  if (started == 0) {
+    execlp("sleep", "sleep", "0.2", (char *)NULL);
+    _exit(1);
+  }
+  waitpid(started, NULL, 0);
+}
+
+static pthread_cond_t signalled = PTHREAD_COND_INITIALIZER;
+static int is_signalled;
+
+QUIET static void *signal_later(void *unused) {
+  pass(DELAY_MS);
+  pthread_mutex_lock(&lock);
+  is_signalled = 1;
+  pthread_cond_signal(&signalled);
+  pthread_mutex_unlock(&lock);
+  return unused;
+}
+
+QUIET static void condition(void) {
+  pthread_t other;
+  is_signalled = 0;
+  pthread_create(&other, NULL, signal_later, NULL);
+  pthread_mutex_lock(&lock);
+  while (!is_signalled) pthread_cond_wait(&signalled, &lock);
+  pthread_mutex_unlock(&lock);
+  pthread_join(other, NULL);
+}
+
 QUIET static void clean(void) {
 }
 
@@ -247,7 +284,8 @@ static const struct {
     {"stolen", stolen},         {"stopped", stopped},           {"page_faults", page_faults},
     {"held_lock", held_lock},   {"slow_disk", slow_disk},       {"system_calls", system_calls},
     {"migrations", migrations}, {"memory_limit", memory_limit}, {"shared_core", NULL},
-    {"computes", computes},     {"sleeps", sleeps},             {"clean", clean},
+    {"computes", computes},     {"sleeps", sleeps},             {"polls", polls},
+    {"child", child},           {"condition", condition},       {"clean", clean},
 };
 
 /* Where the kernel divides cores among sessions (autogroup), and a launcher has put each rank into one of its own, all

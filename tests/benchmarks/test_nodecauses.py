@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.nodecauses import SCENARIOS, build, causes, is_right
+from benchmarks.nodecauses import PYTHON, SCENARIOS, build, causes, is_right
 from tests.thorough import first
 
-LEAST_OF_FIVE = 4
-"""Delays that must have their known cause."""
+LEAST_OF_FIVE, LEAST_OF_THREE = 4, 2
+"""Delays that must have their known cause, of the five of a program of MPI and the three of one in Python."""
 MOST_NOT_EXPLAINED = 0.2
 
 
@@ -30,5 +30,6 @@ def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, scenario: str
         pytest.skip(f"no control group can be made here: {error}")
     assert is_right(scenario, found.delays), found
     wanted = SCENARIOS[scenario]
-    assert wanted is None or found.delays[wanted] >= LEAST_OF_FIVE, found
+    least = LEAST_OF_THREE if scenario.startswith(PYTHON) else LEAST_OF_FIVE
+    assert wanted is None or found.delays[wanted] >= least, found
     assert wanted is None or found.not_explained() <= MOST_NOT_EXPLAINED, found

@@ -362,9 +362,7 @@ class NodeEvidence:
         return tuple(name for name, us in ran.most_common() if us >= least_us)
 
     def awaited(self, flag: Flag) -> str:
-        """Return the file or child that the thread of a call slept for longest while it lost time; empty where
-        none is known.
-        """
+        """Return the file or child that a call's thread slept for longest meanwhile; empty if unknown."""
         slept_us: Counter[str] = Counter()
         for one in self._nodes[flag.node].awaited:
             us = min(one.end_us, flag.lost_to_us) - max(one.begin_us, flag.lost_from_us)

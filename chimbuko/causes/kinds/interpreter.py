@@ -14,8 +14,8 @@ from chimbuko.core.pauses import Pause
 from chimbuko.monitor.procfs.systemcalls import CHILDREN, CONDITIONS, FILES, LOCKS, NAPS, SOCKETS
 
 LEAST_SEEN_SHARE = 0.2
-"""Share of the excess in which looks at a thread must have seen it wait for a lock or for the interpreter. The
-first look of a call cannot tell, and looks are 50 ms apart."""
+"""Share of the excess in which looks at a thread, 50 ms apart, must have seen it wait for a lock or for the
+interpreter."""
 
 ELSEWHERE_SHARE = 0.5
 """Share of such a wait for which its thread may have slept for something else."""
@@ -30,7 +30,7 @@ def paused(flag: Flag, evidence: Evidence) -> Iterator[Part]:
 
 
 def blocked(flag: Flag, evidence: Evidence) -> Iterator[Part]:
-    """Yield the wait for a lock or for the interpreter, as long as its thread slept for one where that is known."""
+    """Yield the wait for a lock or the interpreter: as long as its thread slept, where that is known."""
     if flag.is_wait:
         return
     seen = [
@@ -77,6 +77,7 @@ INTERPRETER = Cause(
     text="waiting for the interpreter (GIL), in which {by} ran in another thread",
     find=blocked,
     clause=lambda part, rank: (
-        f"as it waited {duration(part.lost_us)} for the interpreter (GIL), which {part.by} had in another thread"
+        f"as it waited {duration(part.lost_us)} for the interpreter (GIL), "
+        f"which {part.by} had in another thread"
     ),
 )

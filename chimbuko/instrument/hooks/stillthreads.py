@@ -43,16 +43,15 @@ LOOK_PERIOD_S = 0.05
 its time."""
 MOST_THREADS = 64
 LEAST_NS = 20_000_000
-"""Minimum time since the last event of a thread: what goes on for less is no slow call that a look could tell of.
-"""
+"""Minimum time since the last event of a thread: a look cannot tell of slow calls that are shorter."""
 STILL_SHARE = 0.3
 """Share of that time for which a thread must not have run."""
 CONTENDING_SHARE = 0.1
-"""Share of the time between two looks for which a thread has run that wanted to all the time: Python gives the
-interpreter to another one every 5 ms. Who stands in one place has run for less."""
+"""Share of the time between two looks for which a thread has run that wanted to all the time: Python gives
+the interpreter to another one every 5 ms. Who stands in one place has run for less."""
 RUNNING_SHARE, ALONE = 0.15, 1.15
-"""Share of that time for which other threads must have run to have kept it from the interpreter, and for which
-all may have run together: more is without the interpreter, as in a library."""
+"""Share of that time for which other threads must have run to have kept it from the interpreter, and for
+which all may have run together: more is without the interpreter, as in a library."""
 LATE_NS = 80_000_000
 """Time between two looks that is so long that others have kept our thread from the interpreter, too."""
 FIRST_LOOKS, LATER = 16, 16
@@ -128,9 +127,7 @@ class StillThreads:
         frames: Mapping[int, FrameType],
         ran_ns: Mapping[int, int],
     ) -> bool:
-        """Note why a call that goes on did not run since the last look, or since it began; return whether that
-        is known.
-        """
+        """Note why a call that goes on did not run since the last look; return whether that is known."""
         own_ns = ran_ns[buffer.ident]
         waited_ns = waited_for_interpreter_ns(open_ns, elapsed_ns, own_ns, sum(ran_ns.values()) - own_ns)
         if may_stand and own_ns < CONTENDING_SHARE * elapsed_ns and open_ns - own_ns >= STILL_SHARE * open_ns:
@@ -152,7 +149,7 @@ class StillThreads:
         frames: Mapping[int, FrameType],
         ran_ns: Mapping[int, int],
     ) -> None:
-        """Note the wait of a call that is over for who had the interpreter for so long that this look is late."""
+        """Note how long a call that is over waited for who has made this look late, too."""
         new = buffer.events[-(buffer.recorded - last.recorded) :] if last is not None else buffer.events
         times_ns = [self._last_ns - elapsed_ns, *new[1::2]]
         if len(times_ns) < 2:
@@ -223,11 +220,17 @@ def _function(frame: FrameType) -> str:
 
 
 def _called(frame: FrameType) -> str:
-    """Return the function that is called last in the line at which a frame is; empty where there is none."""
+    """Return the function that a frame calls, as its source has it; empty where that is not known."""
     import linecache
+    from itertools import islice
 
-    found = _CALLED.findall(linecache.getline(frame.f_code.co_filename, frame.f_lineno))
-    return found[-1] if found else ""
+    at = frame.f_lasti // 2
+    line, _, begin, _ = next(islice(frame.f_code.co_positions(), at, None), (None,) * 4)
+    if line is None or begin is None:
+        return ""
+    source = linecache.getline(frame.f_code.co_filename, line).encode()[begin:]
+    found = _CALLED.match(source.decode(errors="replace"))
+    return found[1] if found else ""
 
 
 def _cpu_ns(tid: int) -> int | None:

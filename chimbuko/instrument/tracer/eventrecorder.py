@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from chimbuko.instrument.tracer.family import Family
 
 LOOKS_PER_HANDOVER = 2
-"""Number of looks at threads between two handovers, 0.1 s: a killed program loses no more. Each handover costs
-about 0.1 ms."""
+"""Number of looks at threads between two handovers, 0.1 s: a killed program loses no more. Each handover
+costs about 0.1 ms."""
 JOIN_AFTER_S, LATE_JOIN_AFTER_S = 0.05, 1.0
 """Time from the first record of a child until it asks for a stream: for the ``EARLY_CHILDREN`` first ones of
 its parent, and for all others. A stream costs some 20 ms of a core; a program may fork thousands of children

@@ -185,7 +185,7 @@ class _Thread:
 
 
 def _name_of_child(data: bytes) -> str:
-    """Return the name of the child that a thread waits for, by ``syscall``; empty where it may be any child."""
+    """Return the name of the child that a thread waits for, by ``syscall``; empty if it may be any child."""
     first, second = argument(data, 0), argument(data, 1)
     pid = second if data.split(b" ", 1)[0] in _WAITID and first == _P_PID else first
     return read_once(f"/proc/{pid}/comm").decode(errors="replace").strip()

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from chimbuko.monitor.sampling.expectedranks import ExpectedRanks
+from chimbuko.monitor.collector.expectedranks import ExpectedRanks
 
 
 def test_a_process_that_leaves_its_trace_in_the_folder_is_found_once(tmp_path: Path) -> None:
