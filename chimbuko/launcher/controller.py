@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 
 import redis
 
@@ -123,8 +124,10 @@ class Controller:
             self._announce(services)
             self._note_if_too_late()
             code = self._watch(services, agents, wakeup)
-            agents.finish()
+            is_delivered = agents.finish()
             services.finish()
+            if not is_delivered:
+                self._bring_left(services, agents)
             state = INTERRUPTED if self._interrupts.count else "finished"
             exit_code = None if self._begun is None else code
             asked = self._interrupts.count
@@ -141,6 +144,13 @@ class Controller:
                         services.look_after_dashboard()
                     wakeup.wait(LOOK_S, services.visitors)
         return code or result.store_code
+
+    def _bring_left(self, services: Services, agents: Agents) -> None:
+        """Store what an agent has left that died again and again: nobody else writes any more."""
+        # Loaded here: hardly any run needs it.
+        from chimbuko.launcher.outcome.leftstatistics import bring_left
+
+        agents.bring(partial(bring_left, self._run, services.info))
 
     @contextmanager
     def _started(self, wakeup: Wakeup) -> Iterator[tuple[Services, Agents]]:
