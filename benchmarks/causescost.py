@@ -144,7 +144,7 @@ def live(program: Path, seconds: int, folder: Path) -> Live:
             from chimbuko.cli import start
 
             try:
-                start()
+                start(lambda: None)
             except SystemExit as end:
                 return int(end.code or 0)
         return 0

@@ -21,8 +21,7 @@ def start() -> None:
     try:
         from chimbuko.cli import start
 
-        _signal.signal(_signal.SIGINT, _heeded)
-        start()
+        start(lambda: _signal.signal(_signal.SIGINT, _heeded))
     finally:
         _end_at_once()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -148,12 +149,21 @@ def _module(verb: str) -> Any:
     return importlib.import_module(f"chimbuko.cli.{_PACKAGES[verb]}.{verb.replace('-', '')}")
 
 
-def start() -> None:
-    """Run the command ``chimbuko``."""
+def start(heed_ctrl_c: Callable[[], object]) -> None:
+    """Run the command ``chimbuko``.
+
+    Parameters
+    ----------
+    heed_ctrl_c
+        Called when all is loaded that is needed to tell of Ctrl-C; before, it just ends the process.
+    """
     if sys.argv[1:2] == ["run"]:
         from chimbuko.launcher.application import part
 
+        heed_ctrl_c()
         part()
+    else:
+        heed_ctrl_c()
     main()
 
 

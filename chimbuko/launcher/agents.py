@@ -254,10 +254,24 @@ class Agents:
                 self._rescue()
             self._problems.append(self._undelivered())
         if self._is_delivered:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._copies.remove()
-            self._note.remove()
+            self._remove_left()
         return self._is_delivered
+
+    def bring(self, store: Callable[[Path], object]) -> None:
+        """Have what was not delivered stored from its folder, by a function; the services have ended."""
+        line = self._undelivered()
+        if self._is_delivered or not self._scratch.is_dir():
+            return
+        with self._failures.survived("what could not be delivered cannot be stored yet"):
+            store(self._scratch)
+            self._is_delivered = True
+            self._problems.remove(line)
+            self._remove_left()
+
+    def _remove_left(self) -> None:
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._copies.remove()
+        self._note.remove()
 
     def _undelivered(self) -> str:
         if not self._scratch.is_dir():

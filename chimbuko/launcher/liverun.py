@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import redis
 
@@ -103,8 +104,10 @@ class LiveRun:
             self._announce(services)
             self._note_if_too_late()
             code = self._watch(services, agents, wakeup)
-            agents.finish()
+            is_delivered = agents.finish()
             services.finish()
+            if not is_delivered:
+                self._bring_left(services, agents)
             state = INTERRUPTED if self._interrupts.count else "finished"
             exit_code = None if self._begun is None else code
             asked = self._interrupts.count
@@ -126,6 +129,13 @@ class LiveRun:
     def _is_for_a_program(self) -> bool:
         """Whether a program of the user runs beside it, and not a replay or nothing."""
         return self._begun is not None and not self._begun.is_ours
+
+    def _bring_left(self, services: Services, agents: Agents) -> None:
+        """Store what an agent has left that died again and again: nobody else writes any more."""
+        # Loaded here: hardly any run needs it.
+        from chimbuko.launcher.outcome.leftstatistics import bring_left
+
+        agents.bring(partial(bring_left, self._run, services.info))
 
     @contextmanager
     def _started(self, wakeup: Wakeup) -> Iterator[tuple[Services, Agents]]:

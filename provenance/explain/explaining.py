@@ -217,11 +217,12 @@ def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False,
     engine = open_for_writing(run.used_store_url(info))
     try:
         requests: list[WaitsRequest] = []
-        explained = explain(engine, info.id, slow_ranks_of(run), requests.extend)
+        slow_ranks = slow_ranks_of(run, say)
+        explained = explain(engine, info.id, slow_ranks, requests.extend)
         batches = answers_of_trace(run, Provenance(engine, info.id), requests, is_hasty)
         if batches:
             Writer(engine, info.id).write(batches)
-            explained = explain(engine, info.id, slow_ranks_of(run))
+            explained = explain(engine, info.id, slow_ranks)
         if explained.failed:
             say(
                 f"{number_of(len(explained.failed), 'abnormal calls')} could not be explained, and may be "
@@ -238,9 +239,14 @@ class _Report(msgspec.Struct):
     slow_ranks: list[SlowRank] = []
 
 
-def slow_ranks_of(run: RunDirectory) -> list[SlowRank]:
-    """Return the ranks that were slow all the time; none where the server was killed."""
+def slow_ranks_of(run: RunDirectory, say: Say = log) -> list[SlowRank]:
+    """Return the ranks that were slow all the time; none where the server was killed, or its report is
+    damaged, which is said.
+    """
     try:
         return msgspec.json.decode(run.read_report(), type=_Report).slow_ranks
     except FileNotFoundError:
+        return []
+    except (OSError, msgspec.MsgspecError) as error:
+        say(f"no rank counts as slow, as the report of the run cannot be read: {error}")
         return []

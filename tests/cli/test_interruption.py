@@ -46,6 +46,7 @@ BEFORE_OURS = "init_import_site"
         ("chimbuko.cli.inspect.query", ["query", "--help"], -signal.SIGINT),
         ("numpy", ["query", "--help"], -signal.SIGINT),
         ("chimbuko.provenance.importing.importer", ["runs", "import", "."], 130),
+        ("msgspec", ["run", "--help"], -signal.SIGINT),
         ("the end", ["query", "--help"], -signal.SIGINT),
     ],
 )

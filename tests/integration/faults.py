@@ -19,6 +19,9 @@ WITHOUT_MEMORY_S = 3.0
 ROOM_BYTES = 30_000
 """Findings of a second of the program take so much."""
 
+GIVEN_UP_S = 3.0
+"""A process that is not started again for so long is not any more."""
+
 Fault = Callable[[Run, float], None]
 """Does something to a run after so many seconds, and returns when that is over."""
 
@@ -89,6 +92,25 @@ def kill_agents_at_end(run: Run, after_s: float) -> None:
     for pid in run.processes(AGENT):
         os.kill(pid, signal.SIGKILL)
     os.kill(store, signal.SIGCONT)
+
+
+def kill_agents_for_good_and_the_server_at_end(run: Run, after_s: float) -> None:
+    """Agents are killed whenever they come back, until nobody starts them again."""
+    run.wait_for_line("replayed")
+    store = run.service(STORE)
+    os.kill(store, signal.SIGSTOP)
+    seen_s = time.monotonic()
+    while time.monotonic() < seen_s + GIVEN_UP_S:
+        for pid in run.processes(AGENT):
+            seen_s = time.monotonic()
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+    for pid in run.processes(SERVER):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(store, signal.SIGCONT)
 
 
 def kill_server_at_the_very_end(run: Run, after_s: float) -> None:

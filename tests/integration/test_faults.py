@@ -22,6 +22,7 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.scratch import left_behind
 from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, STORE, Command, Outcome, Run, Start
 from tests.integration.faults import (
     Fault,
@@ -30,6 +31,7 @@ from tests.integration.faults import (
     fill_memory,
     kill,
     kill_agents_at_end,
+    kill_agents_for_good_and_the_server_at_end,
     kill_at_end,
     kill_each_part,
     kill_readers,
@@ -217,6 +219,17 @@ def test_faults_of_agents(start: Start, marked: Path, moments: random.Random, fa
     for stream in run.health:
         # A successor that begins when the program is about to end comes too late.
         assert stream.steps + stream.gap_steps == STEPS or f"0:{stream.rank}" in run.output
+
+
+@pytest.mark.thorough
+def test_what_agents_left_that_died_for_good_is_stored_at_the_end(
+    start: Start, marked: Path, moments: random.Random
+) -> None:
+    """What they had not read by then is lost, and what they had found is not."""
+    run = live_run(start, marked, moments, [kill_agents_for_good_and_the_server_at_end])
+    assert "could not be delivered" not in run.output
+    assert_analysed_is_learned_and_stored(run, marked)
+    assert left_behind(RunDirectory(run.folder)) == []
 
 
 def test_what_waits_for_delivery_outlives_its_stream_and_its_agent(start: Start, marked: Path) -> None:

@@ -61,12 +61,19 @@ class WrittenReport(msgspec.Struct, frozen=True):
     """Parts of the run that are not in the report, in words."""
 
 
+def shown(folder: Path) -> Path:
+    """Return a run's folder as a report names it: with that of the runs, and not where this is."""
+    return Path(*folder.parts[-2:]) if folder.is_absolute() else folder
+
+
 class _Answers:
     """Answers of the API, as far as there is room for them."""
 
-    def __init__(self, client: FlaskClient, room_bytes: int) -> None:
+    def __init__(self, client: FlaskClient, folder: Path, room_bytes: int) -> None:
         self._client = client
         self._room_bytes = room_bytes
+        # A report is mailed: where its writer keeps runs is nobody's business.
+        self._folder, self._shown = (msgspec.json.encode(str(one))[1:-1] for one in (folder, shown(folder)))
         self.found: dict[str, msgspec.Raw] = {}
         self.missed: Counter[str] = Counter()
 
@@ -83,7 +90,7 @@ class _Answers:
         answer = self._client.get(f"{ROOT}/{path}", query_string=query or [])
         if answer.status_code != 200:
             return {}
-        body = answer.get_data()
+        body = answer.get_data().replace(self._folder, self._shown)
         # In the file it is base64, and packed together with the others, which makes it smaller still.
         size = len(zlib.compress(body)) * 4 // 3
         if size > self._room_bytes:
@@ -114,15 +121,17 @@ def write_report(
     except OSError:
         raise ConfigError(f"{static}: {NOT_BUILT}") from None
     with open_run(run) as provenance:
+        # The folder may name another run than its store holds.
+        provenance.run()
         feed = Feed(run, provenance, None)
         app = plain_app(static, static / "index.html")
         app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
-        answers = _Answers(app.test_client(), most_bytes - len(script) - len(style) - 10_000)
+        answers = _Answers(app.test_client(), run.path, most_bytes - len(script) - len(style) - 10_000)
         name = feed.state.info.name
         left_out = _collect(answers)
     content = {
         "made_ms": time.time_ns() // 1_000_000,
-        "directory": str(run.path),
+        "directory": str(shown(run.path)),
         "left_out": left_out,
         "answers": answers.found,
     }

@@ -16,8 +16,8 @@ from chimbuko.ad.modelsync.leftdeltas import agents_in
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.core.units import number_of
-from chimbuko.launcher.outcome.leftstatistics import deliver_statistics
-from chimbuko.launcher.outcome.recovery import bring_store_home, deliver_spools, is_alive_elsewhere
+from chimbuko.launcher.outcome.leftstatistics import bring_left
+from chimbuko.launcher.outcome.recovery import bring_store_home, is_alive_elsewhere
 from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
 from chimbuko.runtime.process.nameholding import hold, is_held
@@ -91,8 +91,7 @@ def _bring(run: RunDirectory, folder: Path) -> None:
         raise ConfigError(f"{folder}: holds no findings of agents; the summary of the run names the folder")
     if is_store:
         info = _with_store_at_home(run, info, folder)
-    records, spools = deliver_spools(folder, info, run.used_store_url(info))
-    deliver_statistics(run, info, folder)
+    records, spools = bring_left(run, info, folder)
     forget(run, folder)
     stored = f"{number_of(records, 'records')} of {number_of(spools, 'streams')} stored"
     if is_store:

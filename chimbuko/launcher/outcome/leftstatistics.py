@@ -13,6 +13,7 @@ from chimbuko.ad.modelsync.leftdeltas import agents_in, left_deltas
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.statistics.model import Model, joined_models, load_model, save_model
 from chimbuko.core.statistics.schema import schema_of
+from chimbuko.launcher.outcome.recovery import deliver_spools
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
@@ -74,6 +75,21 @@ def deliver_statistics(run: RunDirectory, info: RunInfo, folder: Path) -> bool:
     for path, state in zip(run.statistics_paths(parts), states, strict=True):
         _write(path, state)
     return True
+
+
+def bring_left(run: RunDirectory, info: RunInfo, folder: Path) -> tuple[int, int]:
+    """Store what agents have found and learned and left in a folder; nothing is stored, or counted, twice.
+
+    Returns how many records that was, each revision of a call counted, and of how many streams.
+
+    Raises
+    ------
+    ChimbukoError
+        A file or the store cannot be written.
+    """
+    stored = deliver_spools(folder, info, run.used_store_url(info))
+    deliver_statistics(run, info, folder)
+    return stored
 
 
 def _deliver(run: RunDirectory, info: RunInfo, state: ServerState, deltas: Sequence[Delta]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from sqlalchemy import Engine, update
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.explain import explaining as module
-from chimbuko.provenance.explain.explaining import Explained, explain
+from chimbuko.provenance.explain.explaining import Explained, explain, slow_ranks_of
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.manage.transfer import copy_run
 from chimbuko.provenance.query.filters import CallFilter
@@ -18,6 +19,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.tables import CALLS
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.causes.flagged import record
 from tests.causes.stories import ORIGIN, chain, interruptions
 from tests.sample_records import RUN_ID, make_batches
@@ -127,3 +129,13 @@ def test_incidents_go_where_their_run_goes(writer: Writer, engine: Engine, tmp_p
     with Provenance(open_for_reading(url), RUN_ID) as copied:
         assert Incidents(copied.reader).page().incidents[0].call_id == ORIGIN
         assert copied.calls.count(CallFilter(incident="I1")) == 4
+
+
+@pytest.mark.parametrize("report", [b"", b"text", gzip.compress(b"{")])
+def test_without_a_readable_report_no_rank_counts_as_slow(tmp_path: Path, report: bytes) -> None:
+    run = RunDirectory(tmp_path)
+    said: list[str] = []
+    assert slow_ranks_of(run, said.append) == [] and said == []
+    run.report_path.write_bytes(report)
+    assert slow_ranks_of(run, said.append) == []
+    assert len(said) == 1 and said[0].startswith("no rank counts as slow, as the report of the run cannot")

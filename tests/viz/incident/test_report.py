@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
+from chimbuko.cli import main
 from chimbuko.cli.inspect.report import command as report
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.report import write_report
 from tests.browsing import settled
 from tests.viz.made_run import MadeRun
@@ -108,6 +112,24 @@ def test_what_does_not_fit_is_left_out_and_said(traced: MadeRun, tmp_path: Path,
     assert small.size_bytes <= 550_000
     assert any(re.fullmatch(r"(timelines|pages of calls|findings) \(\d+\)", one) for one in small.left_out)
     assert small.size_bytes < written.stat().st_size < 5_000_000
+
+
+def test_it_does_not_say_where_runs_are(
+    traced: MadeRun, tmp_path: Path, page_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chimbuko.viz.http.report._page", lambda *parts: parts[-1])
+    write_report(traced.directory, tmp_path / "answers.json", static=page_files)
+    path = traced.directory.path
+    text = (tmp_path / "answers.json").read_text()
+    assert str(path) not in text and f'"{path.parent.name}/{path.name}"' in text
+
+
+def test_a_folder_that_names_another_run_has_no_report(traced: MadeRun, tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "other")
+    shutil.copytree(traced.directory.path, run.path)
+    run.write_info(msgspec.structs.replace(run.read_info(), id="another"))
+    done = CliRunner().invoke(main, ["report", str(run.path), "-o", str(tmp_path / "other.html")])
+    assert done.exit_code == 2 and "holds no run 'another'" in done.output and "Traceback" not in done.output
 
 
 def test_a_file_that_is_there_stays(traced: MadeRun, tmp_path: Path) -> None:
