@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.patience import PATIENCE_S
-from tests.warm import warm_starts
+from tests.warm import Warm, warm_starts
 
 SAYS_WHAT_IT_IS = """
 import json, os, resource, sys
@@ -99,17 +99,36 @@ def test_it_says_the_same_and_ends_alike(words: tuple[str, ...], tmp_path: Path)
     assert said(True, *words, cwd=tmp_path) == said(False, *words, cwd=tmp_path)
 
 
-@pytest.mark.parametrize(("variables", "is_forked"), [({}, True), ({"PYTHONWARNINGS": "default"}, False)])
-def test_what_is_read_early_makes_a_real_start(variables: dict[str, str], is_forked: bool) -> None:
-    command = [sys.executable, "-m", "chimbuko", "monitor", "--", "sleep", "100"]
+def test_it_is_killed_as_others_are() -> None:
     with warm_starts():
-        process = subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.PIPE)
-    words = Path(f"/proc/{process.pid}/cmdline")
-    deadline_s = time.monotonic() + PATIENCE_S
-    while b"tests.warm" in words.read_bytes():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-    assert (len(words.read_bytes().rstrip(b"\0").split(b"\0")) == 1) == is_forked
+        process = subprocess.Popen([sys.executable, "-m", "chimbuko", "monitor", "--", "sleep", "100"])
     process.kill()
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
-    process.communicate()
+
+
+USUAL = inspect.signature(subprocess.Popen).bind([sys.executable, "-m", "chimbuko", "runs"])
+USUAL.apply_defaults()
+IDS = {"gid": None, "gids": None, "uid": None}
+"""What ``subprocess`` makes of what it was given."""
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "can_fork"),
+    [
+        ({}, True),
+        ({"env": {**os.environ, "CHIMBUKO_TOKEN": "secret", "PYTHONUNBUFFERED": "1"}}, True),
+        ({"env": {**os.environ, "PYTHONWARNINGS": "default"}}, False),
+        ({"env": {}}, False),
+        ({"preexec_fn": os.setsid}, False),
+        ({"umask": 0o77}, False),
+        ({"uid": 0}, False),
+        ({"process_group": 0}, False),
+        ({"close_fds": False}, False),
+        ({"shell": True}, False),
+        ({"args": [sys.executable, "-P", "-m", "chimbuko"]}, False),
+        ({"args": [sys.executable, "-m", "chimbuko.ad.agent"]}, False),
+        ({"args": "chimbuko"}, False),
+    ],
+)
+def test_what_a_fork_would_not_heed_is_started(otherwise: dict[str, Any], can_fork: bool) -> None:
+    assert Warm().can_fork({**USUAL.arguments, **IDS, **otherwise}) == can_fork

@@ -73,7 +73,8 @@ class Warm:
             and given["restore_signals"]
             and given["process_group"] in (None, -1)
             and given["umask"] == -1
-            and not any(given[name] for name in ("preexec_fn", "shell", "executable", "gid", "gids", "uid"))
+            and not any(given[name] for name in ("preexec_fn", "shell", "executable"))
+            and given["gid"] is given["gids"] is given["uid"] is None
             and _early(_environment(given)) == self._early
         )
 

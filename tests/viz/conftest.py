@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -120,7 +120,7 @@ class Watched:
         self.errors: list[str] = []
         self.may_be_missing = False
         """Whether something is asked for that is not there: the browser notes each such answer, some day."""
-        self._heard = {
+        self._heard: dict[Any, Callable[[Any], None]] = {
             "request": lambda request: self.requests.append(request.url),
             "pageerror": lambda error: self.errors.append(str(error)),
             "console": lambda line: self._note(line.text) if line.type == "error" else None,
