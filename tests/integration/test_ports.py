@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.integration.conftest import READER, STAND_IN, Start, command_line, descendants
@@ -17,8 +19,11 @@ def addresses_of(pid: int) -> list[str]:
 
 
 @pytest.mark.parametrize("transport", first(1, ["sst", "files"]))
-def test_only_sst_listens_beyond_the_loopback(start: Start, transport: str) -> None:
-    command = [*STAND_IN, "-T", "serial", "-adios2_trace", "sleep", "4"]
+def test_only_sst_listens_beyond_the_loopback(start: Start, tmp_path: Path, transport: str) -> None:
+    held = tmp_path / "held"
+    held.touch()
+    wait = ["sh", "-c", f"while [ -e {held} ]; do sleep 0.1; done"]
+    command = [*STAND_IN, "-T", "serial", "-adios2_trace", *wait]
     run = start("--transport", transport, "--period", "0.2", "--", *command)
     run.wait_until(lambda: sum(stream.steps for stream in run.health_so_far) > 1)
     ports = {pid: addresses_of(pid) for pid in descendants(run.process.pid)}
@@ -32,4 +37,5 @@ def test_only_sst_listens_beyond_the_loopback(start: Start, transport: str) -> N
         assert sorted(beyond) == sorted({*readers, *programs})
         assert [beyond[pid] for pid in programs] == [[ANY]]
         assert [beyond[pid] for pid in readers] == [[ANY, ANY]]
+    held.unlink()
     assert run.end() == 0, run.output
