@@ -18,7 +18,7 @@ from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.intake import Intake
 from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.agent.recorderservice import RecorderService
-from chimbuko.ad.agent.spoolshipper import SpoolShipper
+from chimbuko.ad.agent.spoolshipper import AgentReports, AgentSpools, SpoolShipper
 from chimbuko.ad.agent.waitsearch import WaitSearch
 from chimbuko.ad.agent.watchdog import HangWatchdog
 from chimbuko.ad.detectors import make_detector
@@ -135,13 +135,9 @@ class Agent:
         self._link = SpoolShipper(
             broker,
             self._statistics,
-            self._streams,
-            self._watch.delivery,
-            view,
-            self._news,
-            self._notifier,
-            lockstep,
-            self._node,
+            AgentSpools(self._streams, self._watch.delivery),
+            AgentReports(view, self._news, self._node),
+            None if lockstep else self._notifier,
         )
         self._recorders = RecorderService(broker, self._streams)
         self._waits = WaitSearch(spec.agent, broker, self._streams)

@@ -7,6 +7,7 @@ streams do depends on it.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -66,43 +67,65 @@ class _FrameHead(msgspec.Struct, array_like=True):
 _heads = msgspec.msgpack.Decoder(_FrameHead)
 
 
+@dataclass(frozen=True)
+class AgentSpools:
+    """Spools of one agent: those of its streams, and its own."""
+
+    streams: list[StreamHandle]
+    """The agent's streams; the list grows as the supervisor, another thread, finds streams."""
+    own: SpoolDelivery
+
+    @property
+    def deliveries(self) -> list[SpoolDelivery]:
+        """Deliveries from all spools, the agent's own first."""
+        return [self.own, *(stream.delivery for stream in self.streams)]
+
+
+@dataclass(frozen=True)
+class AgentReports:
+    """Reports of one agent beside what its streams have found."""
+
+    telemetry: AgentTelemetry
+    shortages: ShortageNotices
+    node: NodeWatch | None = None
+    """Sampling of the node; None where all streams are recorded, or it is not wanted."""
+
+    def note(self, stream: StreamHandle, head: _FrameHead) -> None:
+        """Note a frame of a stream that is sent for the first time."""
+        self.telemetry.note(stream, head.steps, head.counter_statistics)
+        if self.node is not None:
+            self.node.note(head.health.program, head.health.rank, head.metadata, head.records)
+
+    def report(self, is_flushing: bool) -> None:
+        """Report what there is to say of the agent."""
+        self.shortages.report(is_flushing)
+        self.telemetry.report(is_flushing)
+
+
 class SpoolShipper:
     """Exchange with the broker for all streams of one agent.
 
     Parameters
     ----------
-    streams
-        The agent's streams; the list grows as the supervisor finds streams.
-    reports
-        Spool of the agent itself.
-    node
-        Sampling of the node; None where all streams are recorded, or it is not wanted.
     notifier
-        Notifier by which streams wake the agent for urgent news.
+        Notifier by which streams wake the agent for urgent news; None in lockstep, where the exchange itself
+        waits for the streams.
     """
 
     def __init__(
         self,
         broker: RunBroker,
         statistics: ModelSync,
-        streams: list[StreamHandle],
-        reports: SpoolDelivery,
-        view: AgentTelemetry,
-        news: ShortageNotices,
-        notifier: AgentNotifier,
-        is_lockstep: bool,
-        node: NodeWatch | None = None,
+        spools: AgentSpools,
+        reports: AgentReports,
+        notifier: AgentNotifier | None,
     ) -> None:
         self._broker = broker
         self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
         self._statistics = statistics
-        self._streams = streams
+        self._spools = spools
         self._reports = reports
-        self._view = view
-        self._news = news
         self._notifier = notifier
-        self._is_lockstep = is_lockstep
-        self._node = node
         self._looked_at = self._answered_at = 0.0
         self._is_flushing = False
         self._is_store_wanted = self._is_behind = False
@@ -123,16 +146,14 @@ class SpoolShipper:
                 self._quiet_rounds = 0
             self._note_shortages()
             self._report_silence()
-            self._news.report(self._is_flushing)
-            self._view.report(self._is_flushing)
+            self._reports.report(self._is_flushing)
         self._statistics.exchange(self._is_flushing)
 
     def wait(self) -> None:
         """Wait until the next round is due."""
         if self._is_flushing:
             time.sleep(min(LAST_ROUND_S, ROUND_S))
-        elif not self._is_lockstep:
-            # In lockstep the exchange itself waits, and no longer than the streams do.
+        elif self._notifier is not None:
             quiet_s = ROUND_S if self._is_behind else QUIET_ROUND_S
             due_s = min(self._looked_at + quiet_s, self._statistics.due_s)
             if self._notifier.wait(due_s - time.monotonic()):
@@ -144,7 +165,7 @@ class SpoolShipper:
     def broker_was_away(self) -> None:
         """Send everything again that was under way and may be lost."""
         self._statistics.send_again()
-        for delivery in self._deliveries:
+        for delivery in self._spools.deliveries:
             delivery.send_again()
         self._is_store_wanted = self._is_flushing
 
@@ -156,23 +177,19 @@ class SpoolShipper:
     @property
     def is_delivered(self) -> bool:
         """Return whether all findings are in the store."""
-        return all(delivery.is_delivered for delivery in self._deliveries)
+        return all(delivery.is_delivered for delivery in self._spools.deliveries)
 
     @property
     def delivered(self) -> int:
         """Number of frames of all spools that are in the store: it rises as long as delivery goes on."""
-        return sum(delivery.acknowledged for delivery in self._deliveries)
-
-    @property
-    def _deliveries(self) -> list[SpoolDelivery]:
-        return [self._reports, *(stream.delivery for stream in self._streams)]
+        return sum(delivery.acknowledged for delivery in self._spools.deliveries)
 
     def flush(self) -> None:
         """Send a delta as soon as there is something to send from now on: all streams have ended."""
         self._is_flushing = self._is_store_wanted = True
 
     def _receive_acknowledgements(self) -> None:
-        waiting = [delivery for delivery in self._deliveries if delivery.is_waiting]
+        waiting = [delivery for delivery in self._spools.deliveries if delivery.is_waiting]
         if not waiting:
             return
         answers = self._client.hmget(self._keys.record_acks, [delivery.key for delivery in waiting])
@@ -181,19 +198,19 @@ class SpoolShipper:
                 delivery.arrived(int(answer))
 
     def _ship(self) -> None:
-        room = MOST_IN_FLIGHT_BYTES - sum(delivery.in_flight_bytes for delivery in self._deliveries)
-        # The supervisor, another thread, adds streams meanwhile.
-        streams = list(self._streams)
+        room = MOST_IN_FLIGHT_BYTES - sum(delivery.in_flight_bytes for delivery in self._spools.deliveries)
+        # Streams may be added meanwhile.
+        spools = replace(self._spools, streams=list(self._spools.streams))
         taken = []
-        for delivery in [self._reports, *(stream.delivery for stream in streams)]:
+        for delivery in spools.deliveries:
             taken.append(delivery.take(room) if room > 0 else [])
             room -= sum(len(frame) for _, frame in taken[-1])
         self._is_behind = room <= 0
         self._send([frame for frames in taken for _, frame in frames])
-        for stream, frames in zip(streams, taken[1:], strict=True):
+        for stream, frames in zip(spools.streams, taken[1:], strict=True):
             self._count(stream, frames)
-        if self._node is not None:
-            self._node.send()
+        if self._reports.node is not None:
+            self._reports.node.send()
         if self._is_store_wanted:
             self._broker.wake()
             self._is_store_wanted = False
@@ -213,9 +230,7 @@ class SpoolShipper:
                 self._counted[stream.key] = sequence
                 head = _heads.decode(frame)
                 self._note_health(stream, head.health)
-                self._view.note(stream, head.steps, head.counter_statistics)
-                if self._node is not None:
-                    self._node.note(head.health.program, head.health.rank, head.metadata, head.records)
+                self._reports.note(stream, head)
 
     def _note_health(self, stream: StreamHandle, health: StreamHealth) -> None:
         """Note the totals of a stream; those that came past its spool may be ahead of those that queue in
@@ -227,23 +242,24 @@ class SpoolShipper:
 
     def _note_shortages(self) -> None:
         """Note what streams go without for lack of storage, and their health meanwhile."""
-        for stream in list(self._streams):
+        shortages = self._reports.shortages
+        for stream in list(self._spools.streams):
             shortage = stream.new_shortage()
             for part in shortage.without if shortage else ():
-                self._news.without(StreamPart(part), stream.key)
+                shortages.without(StreamPart(part), stream.key)
             if not stream.open_calls.has_room:
-                self._news.without(StreamPart.OPEN_CALLS, stream.key)
+                shortages.without(StreamPart.OPEN_CALLS, stream.key)
             if not stream.box.has_whole_model:
-                self._news.without(StreamPart.MODEL, stream.key)
+                shortages.without(StreamPart.MODEL, stream.key)
             word = stream.new_word()
             if word is not None:
                 self._note_health(stream, word)
                 if UNREADABLE_STREAMS in word.losses:
-                    self._news.unreadable(stream.key)
+                    shortages.unreadable(stream.key)
 
     def _report_silence(self) -> None:
         """Report the health of streams that fell silent, or no longer are: their processes cannot."""
-        for stream in self._streams:
+        for stream in self._spools.streams:
             silence = stream.silence
             if silence is stream.reported_silence or stream.health is None:
                 continue

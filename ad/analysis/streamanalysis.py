@@ -12,14 +12,14 @@ from chimbuko.ad.analysis.detection import Detection
 from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.analysis.streamtelemetry import RankSpeeds, StreamTelemetry, Traffic
 from chimbuko.ad.calls.callpaths import CallPaths, busiest
-from chimbuko.ad.calls.channels import Channels, landmarks
+from chimbuko.ad.calls.channels import Channels, Notes, landmarks
 from chimbuko.ad.calls.counters import Counters
 from chimbuko.ad.calls.launches import Launches
 from chimbuko.ad.calls.reportedcalls import ReportedCalls, Reports
-from chimbuko.ad.calls.selection import FloodLimit, Selection
+from chimbuko.ad.calls.selection import CallLaunches, FloodLimit, Selection, StepCounters
 from chimbuko.ad.calls.stacks import MAIN_THREAD, CallStacks
 from chimbuko.ad.calls.windows import StepFacts, Windows
-from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows
+from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, UInt8Array
 from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.config import METRICS, AnalysisConfig
@@ -64,6 +64,89 @@ class Findings:
     """``PATH`` rows: calls by call path; functions are the stream's timer ids."""
 
 
+@dataclass(frozen=True)
+class _Numbered:
+    """Step with its collective operations among its messages, each with its number on its channel.
+
+    This and the following are the stages of a step: each has the one before it, ``of``, and is what the next
+    one takes, so that no stage can come before what it builds on.
+    """
+
+    step: TraceStep
+    names: StreamNames
+    notes: Notes
+
+
+@dataclass(frozen=True)
+class _Built:
+    """Step whose calls are rebuilt, with messages and counter values attached."""
+
+    of: _Numbered
+    stacks: CallStacks
+    interval_us: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _OnPaths:
+    """Step whose calls have their paths, with what is usual on these, and the time of callees that are left
+    out at times.
+    """
+
+    of: _Built
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Step whose calls were learned from and judged."""
+
+    of: _Built
+    completed: int
+    """Number of calls that ended."""
+    selection: Selection
+
+
+@dataclass(frozen=True)
+class _Selected:
+    """Step whose calls to record are chosen."""
+
+    of: _Judged
+    counted: Selection
+    """Calls of which the abnormal ones count, also where there are too many to record them."""
+    selection: Selection
+    """Calls to record."""
+
+
+@dataclass(frozen=True)
+class _Described:
+    """Counters, launches and GPU threads of the calls to record."""
+
+    counters: StepCounters
+    launches: CallLaunches
+    is_gpu: UInt8Array
+
+
+@dataclass
+class _Totals:
+    """Running totals of a stream."""
+
+    steps: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+    largest_step_bytes: int = 0
+    calls: int = 0
+    anomalies: int = 0
+    gpu_us: int = 0
+
+    def add(self, read: TraceStep, count: StepCount, gpu_us: int) -> None:
+        self.steps += 1
+        self.rows += read.rows
+        self.size_bytes += read.size_bytes
+        self.largest_step_bytes = max(self.largest_step_bytes, read.size_bytes)
+        self.calls += count.calls
+        self.anomalies += count.anomalies
+        self.gpu_us += gpu_us
+
+
 class StreamAnalysis:
     """Analysis of one stream. It can be pickled between two steps, for a process that continues it."""
 
@@ -87,70 +170,102 @@ class StreamAnalysis:
         self._model_version = 0
         self._interval_us = 0, 0
         self._earlier_losses: dict[str, int] = {}
-        self._steps = 0
-        self._rows = 0
-        self._size_bytes = 0
-        self._largest_step_bytes = 0
-        self._calls = 0
-        self._gpu_us = 0
-        self._anomalies = 0
+        self._totals = _Totals()
         self._source: SourceCensus | None = None
 
     def analyse(self, step: TraceStep, names: StreamNames) -> StepResult:
         """Analyse the next step of the stream."""
-        stacks = self._stacks
         self._names = names
-        read = step
-        step, notes = self._channels.read(step, names)
-        stacks.build(step, names)
+        built = self._build(self._number(step, names))
+        selected = self._select(self._judge(self._follow_paths(built)))
+        records = self._record(selected, self._describe(selected))
+        count = self._count(selected)
+        self._totals.add(step, count, self._launches.gpu_us(built.stacks))
+        calls, left_out = built.stacks.calls, selected.selection.left_out
+        return StepResult(records, count, _by_name(calls["function"][left_out], names))
+
+    def _number(self, read: TraceStep, names: StreamNames) -> _Numbered:
+        step, notes = self._channels.read(read, names)
         self._traffic.read(step, names)
-        self._detection.read_left_out(stacks, names, self._paths)
-        self._paths.read(stacks, self._detection.usual)
-        marks = landmarks(notes, stacks.message_calls, stacks.calls)
-        completed, judged = self._detection.step(stacks, names, marks)
-        is_recorded = self._config.records_step(step.step)
-        selection = self._reported.complete(judged if is_recorded else Selection.none(), stacks)
-        counted = selection if is_recorded else judged
-        is_flagged = counted.is_anomaly
-        anomalies = int(np.count_nonzero(is_flagged))
+        return _Numbered(step, names, notes)
+
+    def _build(self, numbered: _Numbered) -> _Built:
+        stacks = self._stacks
+        stacks.build(numbered.step, numbered.names)
         # A step without events has no time of its own.
         end_us = self._interval_us[1]
         self._interval_us = stacks.interval_us or (end_us, end_us)
-        selection = self._flood_limit.keep(
-            selection, stacks.calls, stacks.carried, stacks.timers, self._interval_us[1]
+        return _Built(numbered, stacks, self._interval_us)
+
+    def _follow_paths(self, built: _Built) -> _OnPaths:
+        # Callees that are left out are found by the paths of the steps before.
+        self._detection.read_left_out(built.stacks, built.of.names, self._paths)
+        self._paths.read(built.stacks, self._detection.usual)
+        return _OnPaths(built)
+
+    def _judge(self, on_paths: _OnPaths) -> _Judged:
+        built = on_paths.of
+        marks = landmarks(built.of.notes, built.stacks.message_calls, built.stacks.calls)
+        completed, selection = self._detection.step(built.stacks, built.of.names, marks)
+        return _Judged(built, completed, selection)
+
+    def _select(self, judged: _Judged) -> _Selected:
+        built, stacks = judged.of, judged.of.stacks
+        is_recorded = self._config.records_step(built.of.step.step)
+        chosen = self._reported.complete(judged.selection if is_recorded else Selection.none(), stacks)
+        counted = chosen if is_recorded else judged.selection
+        kept = self._flood_limit.keep(
+            chosen, stacks.calls, stacks.carried, stacks.timers, built.interval_us[1]
         )
-        counters = self._counters.step(step, names, stacks, selection.rows)
-        launches = self._launches.of_calls(step, names, stacks, selection)
-        facts = StepFacts(step.step, self._interval_us, self._model_version, counters, self._launches.is_gpu)
-        records = self._windows.step(step, names, stacks, facts, notes, selection, launches)
-        records = self._launches.complete(records)
-        self._steps += 1
-        self._rows += read.rows
-        self._size_bytes += read.size_bytes
-        self._largest_step_bytes = max(self._largest_step_bytes, read.size_bytes)
-        self._calls += completed
-        self._gpu_us += self._launches.gpu_us(stacks)
-        self._anomalies += anomalies
-        count = StepCount(
+        return _Selected(judged, counted, kept)
+
+    def _describe(self, selected: _Selected) -> _Described:
+        built = selected.of.of
+        step, names, stacks = built.of.step, built.of.names, built.stacks
+        counters = self._counters.step(step, names, stacks, selected.selection.rows)
+        launches = self._launches.of_calls(step, names, stacks, selected.selection)
+        return _Described(counters, launches, self._launches.is_gpu)
+
+    def _record(self, selected: _Selected, described: _Described) -> PackedRecords:
+        built = selected.of.of
+        step, names, notes = built.of.step, built.of.names, built.of.notes
+        facts = StepFacts(
+            step.step, built.interval_us, self._model_version, described.counters, described.is_gpu
+        )
+        records = self._windows.step(
+            step, names, built.stacks, facts, notes, selected.selection, described.launches
+        )
+        return self._launches.complete(records)
+
+    def _count(self, selected: _Selected) -> StepCount:
+        counted, built = selected.counted, selected.of.of
+        is_flagged = counted.is_anomaly
+        anomalies = int(np.count_nonzero(is_flagged))
+        return StepCount(
             program=self._identity.program,
             rank=self._identity.rank,
-            step=step.step,
-            start_us=self._interval_us[0],
-            end_us=self._interval_us[1],
-            calls=completed,
+            step=built.of.step.step,
+            start_us=built.interval_us[0],
+            end_us=built.interval_us[1],
+            calls=selected.of.completed,
             anomalies=anomalies,
             severity_us=float(counted.severity_us[is_flagged].sum()) if anomalies else 0.0,
             highest_score=float(counted.score[is_flagged].max(initial=0.0)) if anomalies else 0.0,
         )
-        return StepResult(records, count, _by_name(stacks.calls["function"][selection.left_out], names))
 
     def follow(self, first_step: int, totals: StreamHealth | None) -> None:
         """Begin at a step, after a process of which only the totals are left."""
         self._stacks.last_step = first_step - 1
         if totals is not None:
-            self._steps, self._rows, self._calls = totals.steps, totals.rows, totals.calls
-            self._size_bytes, self._largest_step_bytes = totals.size_bytes, totals.largest_step_bytes
-            self._anomalies, self._stacks.gap_steps = totals.anomalies, totals.gap_steps
+            self._totals = _Totals(
+                totals.steps,
+                totals.rows,
+                totals.size_bytes,
+                totals.largest_step_bytes,
+                totals.calls,
+                totals.anomalies,
+            )
+            self._stacks.gap_steps = totals.gap_steps
             self._source = totals.source
             self._earlier_losses = dict(totals.losses)
 
@@ -168,7 +283,7 @@ class StreamAnalysis:
     @property
     def steps(self) -> int:
         """Number of steps that were analysed."""
-        return self._steps
+        return self._totals.steps
 
     @property
     def end_us(self) -> int:
@@ -249,20 +364,20 @@ class StreamAnalysis:
             rank=self._identity.rank,
             node=self._identity.node,
             state=state,
-            steps=self._steps,
-            rows=self._rows,
-            size_bytes=self._size_bytes,
-            calls=self._calls,
-            anomalies=self._anomalies,
+            steps=self._totals.steps,
+            rows=self._totals.rows,
+            size_bytes=self._totals.size_bytes,
+            calls=self._totals.calls,
+            anomalies=self._totals.anomalies,
             gap_steps=self._stacks.gap_steps,
             losses=dict(Counter(self._earlier_losses) + Counter(self._stacks.lost() | self._launches.lost())),
-            largest_step_bytes=self._largest_step_bytes,
+            largest_step_bytes=self._totals.largest_step_bytes,
             open_calls=self._stacks.open_calls,
             source=parse_census(said) or self._source,
             threads=threads,
             thread_us=thread_us,
             gap_us=self._stacks.gap_us,
-            gpu_us=self._gpu_us,
+            gpu_us=self._totals.gpu_us,
         )
 
     def _thread_times(self) -> tuple[int, int]:

@@ -19,7 +19,7 @@ import redis
 from chimbuko.ad.agent import nodewatch
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
-from chimbuko.ad.agent.spoolshipper import SpoolShipper
+from chimbuko.ad.agent.spoolshipper import AgentReports, AgentSpools, SpoolShipper
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
@@ -212,13 +212,13 @@ def test_findings_are_delivered_although_the_samples_have_ended(tmp_path: Path, 
     shipper = SpoolShipper(
         broker,
         ModelSync(broker, statistics, [], notifier, DeltaLog(tmp_path / "delta_log"), 1.0, False),
-        [stream],
-        SpoolDelivery("agent", tmp_path / "spool"),
-        AgentTelemetry("here", os.getpid(), statistics, [stream]),
-        ShortageNotices(broker, tmp_path, "here"),
+        AgentSpools([stream], SpoolDelivery("agent", tmp_path / "spool")),
+        AgentReports(
+            AgentTelemetry("here", os.getpid(), statistics, [stream]),
+            ShortageNotices(broker, tmp_path, "here"),
+            watch,
+        ),
         notifier,
-        is_lockstep=False,
-        node=watch,
     )
     shipper.flush()
 

@@ -11,7 +11,7 @@ import pytest
 
 from chimbuko.ad.agent import spoolshipper
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
-from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES, SpoolShipper
+from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES, AgentReports, AgentSpools, SpoolShipper
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
@@ -51,12 +51,12 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
         sender = SpoolShipper(
             broker,
             ModelSync(broker, statistics, [], AgentNotifier(), DeltaLog(tmp_path / "delta_log"), 1.0, False),
-            [],
-            delivery,
-            AgentTelemetry("node1", os.getpid(), statistics, []),
-            ShortageNotices(broker, tmp_path, "node1"),
+            AgentSpools([], delivery),
+            AgentReports(
+                AgentTelemetry("node1", os.getpid(), statistics, []),
+                ShortageNotices(broker, tmp_path, "node1"),
+            ),
             AgentNotifier(),
-            is_lockstep=False,
         )
         for _ in range(20):
             sender.exchange_once()
