@@ -12,6 +12,7 @@ from chimbuko.ad.kernels.calls import ENTRY, EXIT, build_calls
 from chimbuko.ad.kernels.points import chain_points
 from chimbuko.ad.kernels.stack import CALL, POINT, THREAD
 from chimbuko.core.arrays import Table, as_table
+from chimbuko.core.calls.census import LOST_EXIT, TOO_DEEP
 from chimbuko.core.traceschema import (
     EVENT_THREAD,
     EVENT_TIME,
@@ -32,11 +33,12 @@ LOSS_NAMES = {
     stack.BAD_TIMER: "rows with an absurd timer",
     stack.EXIT_WITHOUT_ENTRY: "EXIT without ENTRY",
     stack.BAD_TIME: "messages and counters with an absurd time",
-    stack.LOST_EXIT: "calls whose EXIT was lost",
+    stack.LOST_EXIT: LOST_EXIT,
     stack.TIME_REVERSED: "rows whose time is absurd or runs backwards",
     stack.UNNAMED_TIMER: "rows of a timer not named yet",
     stack.MESSAGE_OUTSIDE_CALLS: "messages outside of calls",
     stack.COUNTER_OUTSIDE_CALLS: "counters outside of calls",
+    stack.TOO_DEEP: TOO_DEEP,
 }
 NAMED_IN_LOST_STEP = "rows of a timer whose name was in a lost step"
 
@@ -225,7 +227,14 @@ class CallStacks:
 
     def lost(self) -> dict[str, int]:
         """Running totals of losses by kind; only kinds that occurred."""
-        lost = {LOSS_NAMES[kind]: int(n) for kind, n in enumerate(self.losses) if n}
+        losses = self.losses.copy()
+        # The EXITs of a recursion come later, and find no call; where EXITs are lost, they pile up calls.
+        later = min(losses[stack.TOO_DEEP], losses[stack.EXIT_WITHOUT_ENTRY])
+        losses[stack.EXIT_WITHOUT_ENTRY] -= later
+        if self.gap_steps or losses[stack.LOST_EXIT]:
+            losses[stack.LOST_EXIT] += losses[stack.TOO_DEEP] - later
+            losses[stack.TOO_DEEP] = later
+        lost = {LOSS_NAMES[kind]: int(n) for kind, n in enumerate(losses) if n}
         if self.gap_steps and LOSS_NAMES[stack.UNNAMED_TIMER] in lost:
             # Names come once, in the step of the timer's first row.
             lost[NAMED_IN_LOST_STEP] = lost.pop(LOSS_NAMES[stack.UNNAMED_TIMER])
@@ -235,9 +244,8 @@ class CallStacks:
         if len(names.timers) == self._named:
             return
         self._named = len(names.timers)
-        usable = {timer: name for timer, name in names.timers.items() if timer < stack.MAX_TIMERS}
-        self._reserve_timers(max(usable, default=-1) + 1)
-        for timer, name in usable.items():
+        self._reserve_timers(max(names.timers, default=-1) + 1)
+        for timer, name in names.timers.items():
             self.is_named[timer] = 1
             self._is_mpi[timer] = name.startswith(MPI_PREFIX)
 

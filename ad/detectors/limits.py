@@ -16,6 +16,7 @@ from chimbuko.core.arrays import Float64Array, longer
 from chimbuko.core.calls.functionnames import function_matcher
 from chimbuko.core.calls.record import severity_us
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import OTHER_FUNCTIONS
 
 NEAR = 0.8
 """Share of a limit beyond which a call makes the limit be computed anew."""
@@ -72,8 +73,11 @@ class FunctionLimits:
         self.edges_us = self._widened(self.edges_us.shape[1], room)
 
     def name(self, timer: int, name: str) -> None:
-        """Note the name of a function, which decides on its threshold."""
-        self.is_judged[timer] = not any(matches(name) for matches in self._ignored)
+        """Note the name of a function, which decides on its threshold; a row that functions share is not
+        judged.
+        """
+        is_ignored = any(matches(name) for matches in self._ignored)
+        self.is_judged[timer] = not is_ignored and name != OTHER_FUNCTIONS
         self._thresholds[timer] = self.threshold_of(name)
 
     def threshold_of(self, name: str) -> float:

@@ -31,10 +31,10 @@ from chimbuko.ad.handoff.outbox import OutboxCopy
 from chimbuko.ad.handoff.shortage import SHORTAGE_BYTES as SHORTAGE_BYTES
 from chimbuko.ad.handoff.shortage import ShortageCells
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.core.arrays import Float64Array, Int64Array, Rows
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.statistics.schema import TableSchema
+from chimbuko.core.traceschema import MAX_TIMERS
 from chimbuko.runtime.protocol.messages import NO_EPOCH
 
 _HEADER_CELLS = 64

@@ -31,6 +31,7 @@ class NamesFile:
             names.event_types |= known.event_types
             names.metadata |= known.metadata
             names.program = known.program
+            names.share_timers_to(known.last_timer)
 
     def save(self, names: StreamNames) -> bool:
         """Save the names atomically; return False if nothing is new. Raises ``OSError`` where there is no

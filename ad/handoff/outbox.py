@@ -13,9 +13,9 @@ from chimbuko.ad.analysis.streamanalysis import Extent
 from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.ad.handoff.telemetryoutbox import PathOutbox, TelemetryOutbox
-from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.statistics.schema import FLAGS, TableSchema
+from chimbuko.core.traceschema import MAX_TIMERS
 
 MOST_STEPS = 4096
 """Maximum number of steps that are counted while nobody takes them, 200 kB; then what was learned stays with

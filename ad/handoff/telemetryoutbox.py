@@ -8,11 +8,11 @@ import numpy as np
 
 from chimbuko.ad.analysis.streamtelemetry import MOST_DESTINATIONS, MOST_ROWS, StreamTelemetry
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.core.arrays import Int64Array, Rows, as_table, copied
 from chimbuko.core.calls.pathtable import MOST_PATHS, PATH, forget_calls
 from chimbuko.core.kernels.paths import add_to_copy
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.core.traceschema import MAX_TIMERS
 from chimbuko.runtime.protocol.telemetry import PACE, TRAFFIC
 
 

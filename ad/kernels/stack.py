@@ -46,19 +46,19 @@ TIME_REVERSED = 7
 UNNAMED_TIMER = 8
 MESSAGE_OUTSIDE_CALLS = 9
 COUNTER_OUTSIDE_CALLS = 10
-LOSS_KINDS = 11
+TOO_DEEP = 11
+LOSS_KINDS = 12
 
 MAX_THREAD_ID = 1 << 16
 MAX_THREADS = 1 << 12
-MAX_TIMERS = 1 << 17
 MAX_UNNAMED_TIMERS = 1 << 16
 """Maximum id of a timer without a name. Every table has a row for each timer up to the highest, so such an id
 must not be absurd: 2^17 rows of the default detector's table are 330 MB.
 """
 MAX_DEPTH = 1 << 12
-"""Maximum depth of a stack at the end of a step. A deeper one is not real: calls whose EXITs were lost pile
-up under one that does not end, and its inner half is given up. An unmatched EXIT looks through so many
-open calls.
+"""Maximum depth of a stack at the end of a step. Of a deeper one, a recursion without end or calls whose
+EXITs were lost and that pile up under one that does not end, the inner half is given up. An unmatched EXIT
+looks through so many open calls.
 """
 
 DONE = 0
@@ -209,7 +209,7 @@ def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -
     call = top
     while call != NONE:
         if calls[call].depth >= MAX_DEPTH // 2:
-            losses[LOST_EXIT] += 1
+            losses[TOO_DEEP] += 1
             top = give_up(call, calls)
         calls[call].doubts |= UNCERTAIN
         call = calls[call].parent

@@ -105,6 +105,8 @@ class Told:
             State of the stream, as in ``StreamHealth``.
         """
         health = analysis.health(state)
+        if last is not None:
+            names.say_sharing(health.rank)
         are_counters_due = last is not None or analysis.end_us >= self.counters_due_us
         return SpoolFrame(
             records=uncommitted.records(last),

@@ -39,9 +39,11 @@ def grown(array: ArrayType, rows: int, fill: npt.ArrayLike = 0) -> ArrayType:
 
 def longer(array: ArrayType, rows: int, fill: npt.ArrayLike = 0) -> ArrayType:
     """Return a copy with ``rows`` rows, of which the new ones hold ``fill``."""
-    larger = np.empty((rows, *array.shape[1:]), array.dtype)
+    # Memory that is 0 is not in use until it is written.
+    larger = np.zeros((rows, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
-    larger[len(array) :] = fill
+    if np.any(fill):
+        larger[len(array) :] = fill
     return cast(ArrayType, larger)
 
 

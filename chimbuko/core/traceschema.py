@@ -66,6 +66,17 @@ UNNAMED_FUNCTIONS: Final = "Functions without a name in "
 binary follows.
 """
 
+MAX_TIMERS: Final = 1 << 17
+"""Number of timers of a stream that are told apart: tables have a row for each, 330 MB with the default
+detector.
+"""
+OTHER_TIMER: Final = MAX_TIMERS - 1
+"""Timer that all those share which come after the others."""
+OTHER_FUNCTIONS: Final = "other functions"
+"""Name of ``OTHER_TIMER``."""
+SHARED_ROW: Final = "Functions in One Row"
+"""Key of our own metadata of a rank: how many functions share ``OTHER_TIMER``."""
+
 MPI_PREFIX: Final = "MPI_"
 """Beginning of the name of a function in which a rank may wait for others."""
 
@@ -177,6 +188,19 @@ class StreamNames:
     program: str = ""
     metadata: dict[tuple[int, int, str], str] = field(default_factory=dict)
     """Value of each (rank, thread, key)."""
+    last_timer: int = 0
+    """Highest number of a timer that shares ``OTHER_TIMER``, which alone is in ``timers``; 0 for none."""
+
+    def share_timers_to(self, last_timer: int) -> None:
+        """Have the timers from ``OTHER_TIMER`` on to this one share that one."""
+        if last_timer >= OTHER_TIMER:
+            self.last_timer = max(self.last_timer, last_timer)
+            self.timers[OTHER_TIMER] = OTHER_FUNCTIONS
+
+    def say_sharing(self, rank: int) -> None:
+        """Note in the metadata of a rank how many functions share ``OTHER_TIMER``, if any do."""
+        if self.last_timer:
+            self.metadata[rank, 0, SHARED_ROW] = f"{self.last_timer - OTHER_TIMER + 1} functions"
 
     def of_kind(self, kind: str) -> dict[int, str]:
         """Return names of timers, counters or event types, as attributes call their ``kind``."""

@@ -130,6 +130,7 @@ class Functions:
         self.names: list[FunctionName] = []
         self._table = schema.empty(0)
         self._base = schema.empty(0)
+        """Calls of earlier runs, of the first functions: those that an earlier run knew come first."""
         self._eras = Decay()
         self._flagged_steps = flaggedsteps.empty(0)
         self._begun = np.zeros(0, np.int64)
@@ -154,7 +155,7 @@ class Functions:
         count = len(saved.names)
         functions._reserve(count)
         functions._table[:count] = schema.unpack(saved.table)
-        functions._base[:count] = schema.unpack(saved.base)
+        functions._base = schema.unpack(saved.base)
         functions._eras = Decay.restored(saved.eras)
         functions._reported_calls[:count] = np.frombuffer(saved.reported_calls)
         flagged = np.frombuffer(saved.flagged_steps, FLAGGED_STEPS)
@@ -170,7 +171,7 @@ class Functions:
         return SavedFunctions(
             list(self.names),
             self._schema.pack(self._table[:count]),
-            self._schema.pack(self._base[:count]),
+            self._schema.pack(self._base),
             self._eras.save(),
             self._reported_calls[:count].tobytes(),
             self._flagged_steps[:count].tobytes(),
@@ -189,6 +190,7 @@ class Functions:
     def begin_with(self, program: int, name: str, row: Float64Array) -> None:
         """Add calls of an earlier run, float64[width], to a function's model only."""
         number = self.number(program, name)
+        self._base = self._schema.grown(self._base, number + 1)
         self._base[number] = row
         self._is_changed[number] = True
         if self._forgotten is not None:
@@ -236,7 +238,8 @@ class Functions:
     def judged_by(self, numbers: Int64Array) -> Float64Array:
         """Return rows of the model: without forgotten calls, with those of earlier runs."""
         table = self._table[numbers]
-        self._schema.merge(table, np.arange(len(numbers)), self._base[numbers])
+        has_base = np.flatnonzero(numbers < len(self._base))
+        self._schema.merge(table, has_base, self._base[numbers[has_base]])
         if self._forgotten is not None:
             # Packed and unpacked as for sending, so that agents and store know the same.
             remembered = self._eras.remembered(numbers).astype(np.float32)
@@ -252,7 +255,10 @@ class Functions:
 
     def base(self, numbers: Int64Array) -> Float64Array:
         """Return the rows of earlier runs, float64[n, width]."""
-        return self._base[numbers]
+        table = self._schema.empty(len(numbers))
+        has_base = np.flatnonzero(numbers < len(self._base))
+        table[has_base] = self._base[numbers[has_base]]
+        return table
 
     def called(self) -> Int64Array:
         """Return the functions of which calls were counted in this run."""
@@ -324,7 +330,9 @@ class Functions:
         ]
 
     def _calls(self, numbers: Int64Array) -> Float64Array:
-        calls: Float64Array = self._table[numbers, self._calls_at] + self._base[numbers, self._calls_at]
+        calls: Float64Array = self._table[numbers, self._calls_at]
+        has_base = np.flatnonzero(numbers < len(self._base))
+        calls[has_base] += self._base[numbers[has_base], self._calls_at]
         return calls
 
     def _reserve(self, count: int) -> None:
@@ -332,7 +340,6 @@ class Functions:
         if count <= held:
             return
         self._table = self._schema.grown(self._table, count)
-        self._base = self._schema.grown(self._base, len(self._table))
         rows = len(self._table)
         more = flaggedsteps.empty(rows - held)
         self._flagged_steps = np.concatenate([self._flagged_steps, more])

@@ -234,7 +234,7 @@ class SlowStacks:
             return
         while len(thread.stack) > stack.MAX_DEPTH // 2:
             self._give_up(thread)
-            self.losses[stack.LOST_EXIT] += 1
+            self.losses[stack.TOO_DEEP] += 1
         for call in thread.stack:
             self._distrust(call)
 

@@ -27,12 +27,15 @@ from chimbuko.core.traceschema import (
     COUNTERS,
     DETAILS,
     EVENT_RANK,
+    EVENT_TIMER,
     EVENTS,
     LOST_STEPS,
+    MAX_TIMERS,
     NO_PEER,
     OPERATION_PEER,
     OPERATION_RANK,
     OPERATIONS,
+    OTHER_TIMER,
     UNRESOLVED,
     StreamNames,
     TraceStep,
@@ -42,6 +45,8 @@ MAX_ROWS = 1 << 28
 """A count above this (13 GB of rows) is a damaged step, not a large one."""
 
 MAX_NAMES = 1 << 20
+MAX_SHARING = 1 << 24
+"""A count of timers above this is damaged."""
 
 HARMLESS_SST_PARAMETERS = {"SpeculativePreloadMode": "Off"}
 """The reader fetches a step when it wants it. As a lone reader it would by default get each one pushed, by
@@ -207,6 +212,9 @@ class StreamReader:
             raise TraceFormatError(f"{self.path}: step cannot be read ({adios2_reason(error)})") from error
         if self._first_rank:
             self._renumber(step)
+        if self.names.last_timer:
+            timers = step.events[:, EVENT_TIMER]
+            timers[(timers > OTHER_TIMER) & (timers <= self.names.last_timer)] = OTHER_TIMER
         return step
 
     def _is_wanted(self, step: int) -> bool:
@@ -261,11 +269,11 @@ class StreamReader:
 
     def _read_names(self) -> None:
         """Read attributes that are new: they accumulate, and listing all of them costs 10 µs each."""
-        counts = tuple(
-            min(self._scalar(name), MAX_NAMES)
-            for name in ("timer_count", "counter_count", "event_type_count", "thread_count")
-        )
-        names = self.names
+        names, timer_count = self.names, self._scalar("timer_count")
+        names.share_timers_to(min(timer_count, MAX_SHARING) - 1)
+        others = ("counter_count", "event_type_count", "thread_count")
+        # What share a row have no names, so that their number is no reason to list a million attributes.
+        counts = (min(timer_count, MAX_TIMERS), *(min(self._scalar(name), MAX_NAMES) for name in others))
         complete = (
             len(names.timers) >= counts[0]
             and len(names.counters) >= counts[1]
@@ -317,7 +325,9 @@ class StreamReader:
             self.names.program = self.names.program or text
 
     def _keep_name(self, kind: str, number: int, name: str) -> None:
-        if UNRESOLVED not in name or self._unnamed is None:
+        if kind == "timer" and number >= OTHER_TIMER:
+            self.names.share_timers_to(number)
+        elif UNRESOLVED not in name or self._unnamed is None:
             self.names.of_kind(kind).setdefault(number, name)
         else:
             self._unnamed.put(kind, number, name)

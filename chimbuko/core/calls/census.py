@@ -18,6 +18,7 @@ from chimbuko.core.units import number_of
 MOST_RANKS: Final = 100
 """Maximum number of ranks of which a census has the figures: those with the largest differences."""
 LOST_EXIT: Final = "calls whose EXIT was lost"
+TOO_DEEP: Final = "calls nested more than 4,096 deep"
 IN_LOST_STEPS: Final = "in steps that were never read"
 AT_THE_END: Final = "in steps at the end of the stream, which nobody read although the program ended in order"
 IN_BAD_ROWS: Final = "in rows that could not be used"
@@ -104,7 +105,8 @@ def census_of(streams: Iterable[StreamHealth]) -> Census:
 
 
 def _of_rank(stream: StreamHealth) -> RankCensus:
-    analysed = stream.calls + stream.open_calls + stream.losses.get(LOST_EXIT, 0)
+    unended = sum(stream.losses.get(kind, 0) for kind in (LOST_EXIT, TOO_DEEP))
+    analysed = stream.calls + stream.open_calls + unended
     name, source = f"{stream.program}:{stream.rank}", stream.source
     if source is None:
         return RankCensus(name, "", None, analysed, stream.open_calls, {})

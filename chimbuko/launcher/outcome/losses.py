@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from chimbuko.core.calls.census import TOO_DEEP
 from chimbuko.core.calls.record import (
     NO_ROOM_OPEN_CALLS,
     NO_ROOM_RECORDERS,
@@ -15,7 +16,15 @@ from chimbuko.core.calls.record import (
     UNREAD_STREAMS,
     UNREADABLE_STREAMS,
 )
-from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, NOT_RECORDED, UNTRACED_CHILDREN
+from chimbuko.core.traceschema import (
+    ENDING,
+    LEFT_OUT_FUNCTIONS,
+    NOT_RECORDED,
+    OTHER_FUNCTIONS,
+    OTHER_TIMER,
+    SHARED_ROW,
+    UNTRACED_CHILDREN,
+)
 from chimbuko.core.units import number_of
 from chimbuko.launcher.outcome.deaths import death_lines
 from chimbuko.provenance.query.run import Provenance
@@ -36,6 +45,10 @@ class TracerReports(msgspec.Struct, frozen=True):
     """Functions that were called so often, and were so short, that they were not recorded any more."""
     unrecorded: Texts
     """Events for which there was no room."""
+    sharing: Texts
+    """Numbers of functions of a rank that share one row, as they are too many to be told apart."""
+    sharing_calls: int
+    """Calls of these functions, over all ranks."""
 
 
 def tracer_reports(provenance: Provenance) -> TracerReports:
@@ -46,8 +59,15 @@ def tracer_reports(provenance: Provenance) -> TracerReports:
         found = (m for m in provenance.metadata(key=key) if m.key == key)
         return {f"{m.program}:{m.rank}": m.value for m in found}
 
+    sharing = texts(SHARED_ROW)
+    functions = provenance.function_statistics() if sharing else []
     return TracerReports(
-        texts(UNTRACED_CHILDREN), texts(ENDING), texts(LEFT_OUT_FUNCTIONS), texts(NOT_RECORDED)
+        untraced=texts(UNTRACED_CHILDREN),
+        ended=texts(ENDING),
+        left_out=texts(LEFT_OUT_FUNCTIONS),
+        unrecorded=texts(NOT_RECORDED),
+        sharing=sharing,
+        sharing_calls=sum(function.calls for function in functions if function.name == OTHER_FUNCTIONS),
     )
 
 
@@ -58,7 +78,19 @@ def report_lines(reports: TracerReports) -> list[str]:
     lines += [f"Left out: {text}, of rank {stream}" for stream, text in _most(reports.left_out)]
     lines += _more(reports.left_out, "left out functions")
     lines += [f"Not recorded: {text}, of rank {stream}" for stream, text in _most(reports.unrecorded)]
-    return lines + _more(reports.unrecorded, "did not record all")
+    return lines + _more(reports.unrecorded, "did not record all") + _sharing_lines(reports)
+
+
+def _sharing_lines(reports: TracerReports) -> list[str]:
+    if not reports.sharing:
+        return []
+    named = ", ".join(f"{_number(text):,} of rank {stream}" for stream, text in _most(reports.sharing))
+    more = f", and those of {number} more ranks" if (number := len(reports.sharing) - MOST_SHOWN) > 0 else ""
+    return [
+        f"Together: functions beyond the first {OTHER_TIMER:,} of a rank ({named}{more}) are "
+        f"'{OTHER_FUNCTIONS}' and are not judged, {number_of(reports.sharing_calls, 'calls')}; record fewer, "
+        "'chimbuko filter' lists what to leave out"
+    ]
 
 
 def _most(texts: Texts) -> list[tuple[str, str]]:
@@ -133,6 +165,7 @@ ADVICE: Mapping[str, str] = {
     "messages and counters with an absurd time": _DAMAGED,
     "EXIT without ENTRY": _IN_LOST_STEPS,
     "calls whose EXIT was lost": _IN_LOST_STEPS,
+    TOO_DEEP: "a recursion is as deep as that; the time of these calls is in that of the calls around them",
     "messages outside of calls": "the calls that they belong to are left out by a select file, or were lost",
     "counters outside of calls": "the calls that they belong to are left out by a select file, or were lost",
     UNREAD_STREAMS: _NEEDS_ROOM,

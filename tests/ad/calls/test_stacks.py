@@ -215,7 +215,8 @@ def test_outer_call_ends_after_thousands_of_lost_exits() -> None:
     steps = [rows[i : i + 1000] for i in range(0, len(rows), 1000)]
     nothing: list[Rows] = [[] for _ in steps]
     stacks = compare(MadeTrace(steps, nothing, nothing, list(range(len(steps)))))
-    assert stacks.losses[stack.LOST_EXIT] == lost
+    assert stacks.losses[stack.LOST_EXIT] + stacks.losses[stack.TOO_DEEP] == lost
+    assert stacks.lost() == {"calls whose EXIT was lost": lost}
     assert stacks.losses[stack.EXIT_WITHOUT_ENTRY] == 0
     assert stacks.calls["exit"][0] == START_US + lost
     # What is open does not grow with what was lost.
@@ -232,7 +233,7 @@ def test_stack_that_is_too_deep_loses_its_inner_half() -> None:
         rows.append([0, RANK, thread, kind, int(chance.choice(4)), START_US + i])
     middle = len(rows) // 2
     stacks = compare(MadeTrace([rows[:middle], rows[middle:]], [[], []], [[], []], [0, 1]))
-    assert stacks.losses[stack.LOST_EXIT] > stack.MAX_DEPTH // 2
+    assert stacks.losses[stack.TOO_DEEP] > stack.MAX_DEPTH // 2
 
 
 def test_no_more_threads_than_the_limit() -> None:
@@ -308,8 +309,21 @@ def test_of_a_stack_that_is_too_deep_the_outer_half_stays_and_is_uncertain() -> 
     stacks.build(step_of([[0, RANK, 0, 0, 1, START_US + i] for i in range(stack.MAX_DEPTH + 1)]), names)
     stacks.build(step_of([], 1), names)
     assert stacks.carried == stack.MAX_DEPTH // 2
-    assert stacks.losses[stack.LOST_EXIT] == stack.MAX_DEPTH + 1 - stacks.carried
+    assert stacks.losses[stack.TOO_DEEP] == stack.MAX_DEPTH + 1 - stacks.carried
     assert (stacks.calls["doubts"][: stacks.carried] & stack.UNCERTAIN).all()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_recursion_that_is_too_deep_is_called_that(ends: bool) -> None:
+    """Whether its calls end later, or the program dies in them."""
+    depth, stacks = 2 * stack.MAX_DEPTH, CallStacks(RANK)
+    rows = [[0, RANK, 0, 0, 1, START_US + i] for i in range(depth)]
+    rows += [[0, RANK, 0, 1, 1, START_US + depth + i] for i in range(depth if ends else 0)]
+    for number, first in enumerate(range(0, len(rows), 1000)):
+        stacks.build(step_of(rows[first : first + 1000], number), made_names())
+    (given_up,) = stacks.lost().items()
+    assert given_up[0] == "calls nested more than 4,096 deep"
+    assert stack.MAX_DEPTH // 2 < given_up[1] < depth
 
 
 def test_an_absurd_time_says_in_which_order_a_call_began_and_nothing_else() -> None:

@@ -12,6 +12,7 @@ import adios2.bindings as adios2
 import numpy as np
 import pytest
 
+from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.source import Waiting
 from chimbuko.capture.trace.writer import StreamWriter
@@ -24,6 +25,10 @@ from chimbuko.core.traceschema import (
     EVENT_THREAD,
     EVENT_TIME,
     EVENT_TIMER,
+    MAX_TIMERS,
+    OTHER_FUNCTIONS,
+    OTHER_TIMER,
+    SHARED_ROW,
     EventType,
     StreamNames,
     TraceStep,
@@ -134,6 +139,35 @@ def test_names_with_absurd_numbers_are_left_out(tmp_path: Path) -> None:
     (read,) = read_stream(tmp_path / "s.bp", "BPFile")
     assert (read.names.timers, read.names.counters) == ({5: "solve"}, {})
     assert read.names.metadata == {(0, 0, "Hostname"): "node1"}
+
+
+def test_functions_that_are_too_many_share_the_last_row(tmp_path: Path) -> None:
+    """Names come as they are called; a reader that comes later knows them by their number alone."""
+    path, count = tmp_path / "s.bp", MAX_TIMERS + 5000
+    first, last = random_stream(2, [(4, 0, 0), (6, 0, 0)])
+    first.events[:, EVENT_TIMER] = [0, 0, OTHER_TIMER - 1, OTHER_TIMER - 1]
+    last.events[:, EVENT_TIMER] = [OTHER_TIMER, OTHER_TIMER + 1, count - 1, count, 1 << 40, 3]
+    named = {number: f"f{number}" for number in range(OTHER_TIMER)}
+    with StreamWriter(path, "BP5") as writer:
+        writer.write_step(first.events, first.comms, first.counters, StreamNames(timers=named))
+        every = StreamNames(timers=named | {number: f"f{number}" for number in range(OTHER_TIMER, count)})
+        writer.write_step(last.events, last.comms, last.counters, every)
+    names = StreamNames()
+    with StreamReader(path, "BPFile", names=names) as reader:
+        step = reader.next_step(5)
+        assert isinstance(step, TraceStep)
+        assert step.events[:, EVENT_TIMER].tolist() == first.events[:, EVENT_TIMER].tolist()
+        step = reader.next_step(5)
+        # What nobody has named is no function.
+        shared = [OTHER_TIMER] * 3 + [count, 1 << 40, 3]
+        assert isinstance(step, TraceStep) and step.events[:, EVENT_TIMER].tolist() == shared
+    assert names.timers == named | {OTHER_TIMER: OTHER_FUNCTIONS}
+    names.say_sharing(7)
+    assert names.metadata == {(7, 0, SHARED_ROW): "5001 functions"}
+    NamesFile(tmp_path / "names").save(names)
+    again = StreamNames()
+    NamesFile(tmp_path / "names").load_into(again)
+    assert again == names
 
 
 def test_metadata_of_the_last_step_is_read(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from chimbuko.core.calls.census import (
     IN_LOST_STEPS,
     LOST_EXIT,
     MOST_RANKS,
+    TOO_DEEP,
     TOO_MANY,
     UNEXPLAINED,
     Verdict,
@@ -62,6 +63,7 @@ def test_calls_that_are_left_out_on_purpose_are_not_missing() -> None:
         (stream(seen=70), Verdict.INCOMPLETE, {TOO_MANY: 30}),
         # Not a call is missing of which an EXIT is, and none of a stream of which the end alone is.
         (stream(seen=105, losses={LOST_EXIT: 5}), Verdict.INCOMPLETE, {}),
+        (stream(seen=105, losses={LOST_EXIT: 2, TOO_DEEP: 3}), Verdict.INCOMPLETE, {}),
         (stream(seen=100, state="broken"), Verdict.COMPLETE, {}),
         (stream(state="broken"), Verdict.INCOMPLETE, {}),
     ],

@@ -17,7 +17,7 @@ from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.sourcecensus import SourceCensus
 from chimbuko.core.traceschema import ENDING, UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
 from chimbuko.core.units import number_of
-from chimbuko.launcher.outcome.losses import ADVICE, Loss, LossyStream, loss_lines, place_lines
+from chimbuko.launcher.outcome.losses import ADVICE, Loss, LossyStream, loss_lines, place_lines, report_lines
 from chimbuko.launcher.outcome.summary import Summary, slow_lines, summarize, summary_lines
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
@@ -175,6 +175,16 @@ def test_nothing_is_not_said_alone_where_more_may_be_lost(summary_of: Summarize)
     assert first == "Call data: no loss known, but not all was recorded and there were problems: see below"
     (first,) = lost_lines(msgspec.structs.replace(whole, problems=["the dashboard has failed"]))
     assert first == "Call data: no loss known, but there were problems: see below"
+
+
+def test_functions_that_share_a_row_are_said(summary_of: Summarize) -> None:
+    whole = summary_of([])
+    sharing = {f"0:{rank}": f"{1000 * rank} functions" for rank in range(1, 8)}
+    reports = msgspec.structs.replace(whole.reports, sharing=sharing, sharing_calls=123_456)
+    (line,) = (one for one in report_lines(reports) if one.startswith("Together"))
+    assert "(7,000 of rank 0:7, 6,000 of rank 0:6" in line and "and those of 2 more ranks)" in line
+    assert "'other functions' and are not judged, 123,456 calls" in line
+    assert not report_lines(whole.reports)
 
 
 def test_what_was_lost_comes_with_what_to_do(summary_of: Summarize) -> None:
