@@ -185,7 +185,8 @@ def _sentence(budget: Budget) -> str:
         "other": shares.other_mpi_us,
     }
     parts = [
-        ("computing", shares.computing_us, {}),
+        # Without samples nobody knows which: a program that sleeps all the time must not be told to compute.
+        ("computing" if budget.is_sampled else "computing or asleep", shares.computing_us, {}),
         ("MPI", sum(mpi.values()), mpi),
         ("I/O", shares.io_us, {}),
         ("waiting for a GPU", shares.gpu_us, {}),

@@ -12,9 +12,9 @@ export interface BudgetPart {
 }
 
 /** Parts that took any time; their shares add up to 1. */
-export function partsOf({ shares, total_us }: Budget): BudgetPart[] {
+export function partsOf({ shares, total_us, is_sampled }: Budget): BudgetPart[] {
   const parts: readonly (readonly [name: string, us: number, look: string])[] = [
-    ['computing', shares.computing_us, 'app'],
+    [is_sampled ? 'computing' : 'computing or asleep', shares.computing_us, 'app'],
     ['MPI', shares.point_to_point_us + shares.collective_us + shares.other_mpi_us, 'mpi'],
     ['I/O', shares.io_us, 'io'],
     ['GPU', shares.gpu_us, 'gpu'],
