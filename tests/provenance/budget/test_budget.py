@@ -65,7 +65,8 @@ def test_budget_is_a_sentence() -> None:
     budget = make_budget(25e6, 4, 100e6, spent, 0.0, None, lost)
     assert budget.sentence == (
         "4 threads in 25 s: 100 s, 40 % computing or asleep, "
-        "50 % MPI (point to point 40 %, collective 10 %), 10 % not recorded; own code: relax 30 %, pack 10 %; "
+        "50 % MPI (point to point 40 %, collective 10 %), 10 % not recorded; "
+        "own code: relax 30 %, pack 10 %; "
         "lost: 2 s (2 %) in incidents, 500 ms (0.5 %) to the analysis"
     )
 
