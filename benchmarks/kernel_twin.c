@@ -21,9 +21,12 @@ typedef struct { uint64_t program, rank, thread, counter, value, time; } Counter
 
 typedef struct {
     uint64_t entry, exit, child_us;
-    int32_t function, thread, parent, depth, children, messages, step, row;
+    int32_t function, parent, depth, children, messages, step, row;
+    int32_t path; /* this and the next are not followed here */
+    int64_t spent_us;
+    int16_t thread;
     uint8_t doubts;
-    int32_t path; /* not followed here */
+    float at_times_us; /* of callees that are left out: there are none here */
 } Call;
 
 typedef struct { int32_t next, call; } Point;
