@@ -55,8 +55,8 @@ which all may have run together: more is without the interpreter, as in a librar
 LATE_NS = 80_000_000
 """Time between two looks that is so long that others have kept our thread from the interpreter, too."""
 FIRST_LOOKS, LATER = 16, 16
-"""Number of first looks at a thread that stands in one place that are all recorded, and of looks of which one
-is from then on: threads may wait for work for hours."""
+"""Number of first looks at a thread in one call that are all recorded, and of looks of which one is from
+then on: threads may wait for work for hours."""
 _CALLED = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
 _LIBRARY = os.path.dirname(os.__file__) + "/", os.path.dirname(chimbuko.__file__) + "/"
 """Folders of files that are not the program's: those of Python, and ours."""
@@ -65,21 +65,20 @@ _LIBRARY = os.path.dirname(os.__file__) + "/", os.path.dirname(chimbuko.__file__
 class _Look:
     """A thread at one moment."""
 
-    __slots__ = ("cpu_ns", "place", "recorded", "still")
+    __slots__ = ("cpu_ns", "recorded", "still")
 
-    def __init__(self, cpu_ns: int, place: tuple[int, int], recorded: int) -> None:
+    def __init__(self, cpu_ns: int, recorded: int, still: int) -> None:
         self.cpu_ns = cpu_ns
-        self.place = place
         self.recorded = recorded
-        self.still = 0
-        """Number of looks that have found it in this place."""
+        self.still = still
+        """Number of looks since it has recorded anything."""
 
 
 class StillThreads:
     """Looks at the threads of a process, from a thread of ours.
 
-    Only a call that was open at the last look already, and in which nothing was recorded since, is looked
-    into: of fast calls nothing is asked but whether there were any.
+    Only a call in which nothing was recorded for ``LEAST_NS`` is looked into: of fast calls nothing is asked but
+    whether there were any.
     """
 
     def __init__(self, recorder: LookRecorder) -> None:
@@ -91,31 +90,33 @@ class StillThreads:
         """Look at all threads once."""
         now_ns = time.perf_counter_ns()
         elapsed_ns, self._last_ns = now_ns - self._last_ns, now_ns
-        frames, before, self._looks = sys._current_frames(), self._looks, {}
+        before, self._looks = self._looks, {}
         ran_ns: dict[int, int] = {}
-        still: list[tuple[LookedAt, int, bool]] = []
+        still: list[tuple[LookedAt, int]] = []
         kept: list[LookedAt] = []
         for buffer in list(buffers)[:MOST_THREADS]:
-            frame, cpu_ns = frames.get(buffer.ident), _cpu_ns(buffer.native_id)
-            if frame is None or cpu_ns is None:
+            cpu_ns = _cpu_ns(buffer.native_id)
+            if cpu_ns is None:
                 continue
-            look = self._looks[buffer.ident] = _Look(cpu_ns, (id(frame), frame.f_lasti), buffer.recorded)
             kept.append(buffer)
             last = before.get(buffer.ident)
             ran_ns[buffer.ident] = cpu_ns - (last.cpu_ns if last else 0)
-            is_same = last is not None and (look.place, look.recorded) == (last.place, last.recorded)
-            look.still = last.still + 1 if last is not None and is_same else 0
-            is_due = look.still <= FIRST_LOOKS or look.still % LATER == 0
+            looks = last.still + 1 if last is not None and buffer.recorded == last.recorded else 0
+            self._looks[buffer.ident] = _Look(cpu_ns, buffer.recorded, looks)
             open_ns = min(elapsed_ns, now_ns - (buffer.events[-1] if buffer.events else 0))
-            if open_ns >= LEAST_NS and is_due:
-                still.append((buffer, open_ns, is_same or look.recorded != (last.recorded if last else 0)))
+            if open_ns >= LEAST_NS and (looks <= FIRST_LOOKS or looks % LATER == 0):
+                still.append((buffer, open_ns))
+        is_late = elapsed_ns >= LATE_NS and len(ran_ns) > 1
+        if not still and not is_late:
+            return
+        frames = sys._current_frames()
         noted = {
             buffer.ident
-            for buffer, open_ns, may_stand in still
-            if self._note(buffer, open_ns, elapsed_ns, may_stand, frames, ran_ns)
+            for buffer, open_ns in still
+            if buffer.ident in frames and self._note(buffer, open_ns, elapsed_ns, frames, ran_ns)
         }
-        if elapsed_ns >= LATE_NS and len(ran_ns) > 1:
-            for buffer in (one for one in kept if one.ident not in noted):
+        for buffer in kept if is_late else ():
+            if buffer.ident not in noted:
                 self._note_gap(buffer, before.get(buffer.ident), elapsed_ns, frames, ran_ns)
 
     def _note(
@@ -123,14 +124,13 @@ class StillThreads:
         buffer: LookedAt,
         open_ns: int,
         elapsed_ns: int,
-        may_stand: bool,
         frames: Mapping[int, FrameType],
         ran_ns: Mapping[int, int],
     ) -> bool:
         """Note why a call that goes on did not run since the last look; return whether that is known."""
         own_ns = ran_ns[buffer.ident]
         waited_ns = waited_for_interpreter_ns(open_ns, elapsed_ns, own_ns, sum(ran_ns.values()) - own_ns)
-        if may_stand and own_ns < CONTENDING_SHARE * elapsed_ns and open_ns - own_ns >= STILL_SHARE * open_ns:
+        if own_ns < CONTENDING_SHARE * elapsed_ns and open_ns - own_ns >= STILL_SHARE * open_ns:
             others = [frame for ident, frame in frames.items() if ident != buffer.ident]
             kind, what = _standing(frames[buffer.ident], others)
             if not waited_ns or kind is Pause.LOCK:
@@ -207,8 +207,8 @@ def _standing(frame: FrameType, others: Iterable[FrameType]) -> tuple[Pause, str
 
 def _running(buffer: LookedAt, frames: Mapping[int, FrameType], ran_ns: Mapping[int, int]) -> str:
     """Return the function in which the other thread is that ran most."""
-    running = max(ran_ns.keys() - {buffer.ident}, key=lambda one: ran_ns[one])
-    return _function(frames[running])
+    running = max(frames.keys() & ran_ns.keys() - {buffer.ident}, key=lambda one: ran_ns[one], default=0)
+    return _function(frames[running]) if running else "another thread"
 
 
 def _function(frame: FrameType) -> str:
