@@ -83,10 +83,10 @@ def _is_trusted(connected: socket.socket, owner: int) -> bool:
     peer, own = connected.getpeername(), connected.getsockname()
     if not (peer[0].startswith("127.") or peer[0] == own[0]):
         return True
-    return listening_users(peer[0], peer[1]) == {owner}
+    return _listening_users(peer[0], peer[1]) == {owner}
 
 
-def listening_users(address: str, port: int) -> set[int]:
+def _listening_users(address: str, port: int) -> set[int]:
     """Return the ids of the users whose sockets take connections to an IPv4 address of this node."""
     exact = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{port:04X}"
     everywhere = {f"{'0' * digits}:{port:04X}" for digits in (8, 32)}

@@ -166,6 +166,7 @@ def test_another_user_who_takes_its_port_gets_no_password(tmp_path: Path, is_els
         place.write_text(broker.url_elsewhere)
         if is_elsewhere:
             assert client.ping()
+        client.close()
 
 
 def test_a_socket_that_was_removed_comes_back_with_the_next_start(tmp_path: Path) -> None:
