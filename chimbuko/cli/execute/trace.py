@@ -58,7 +58,7 @@ Compile = Callable[..., Any]
 @click.option(
     "--overhead",
     metavar="PERCENT",
-    help="Part of a native program's time that recording its functions may cost, such as 2%, the default.",
+    help="Part of a program's time that recording its functions may cost, such as 2%, the default.",
 )
 @click.option("-m", "as_module", is_flag=True, help="PROGRAM is a module's name, as with python -m.")
 @click.argument("program")
@@ -118,9 +118,10 @@ def command(
             environment[OVERHEAD_VARIABLE] = parse_overhead(overhead)
         become(native, [program, *arguments], environment)
     if overhead is not None:
-        raise ConfigError(
-            f"{program} is a Python program: --overhead is for native ones; trace less with --aspect"
-        )
+        if builtins or annotated_only or aspects:
+            options = "--builtins, --annotated-only and --aspect"
+            raise ConfigError(f"--overhead is for recording all functions: it does not go with {options}")
+        os.environ[OVERHEAD_VARIABLE] = parse_overhead(overhead)
     if (annotated_only or aspects) and (include or builtins):
         option = "--aspect" if aspects else "--annotated-only"
         raise ConfigError(f"{option} leaves nothing for --include and --builtins: leave one out")
