@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 OVERHEAD_VARIABLE = "CHIMBUKO_OVERHEAD"
 """Environment variable with the budget, that of ``instrument.recorder``, which would load numpy."""
 USUAL_OVERHEAD = 0.02
+LOOKS_PER_DESCRIPTION = 10
+"""Looks after which is said what was left out, so that a killed program has said it: each takes some 0.1 ms."""
 MOST_NAMED = 10
 OTHERS = "functions beyond the first 4,095"
 
@@ -76,7 +78,7 @@ class CallBudget:
             function.restype, function.argtypes = result, arguments
         self._constants: Any = None
         self._names: list[str] = []
-        self._said = 0
+        self._looks = 0
         self.overhead = usual_overhead()
         self.set_hook: Callable[[object], None] = library.set_hook
         """Function that makes an object the profiling hook of the calling thread."""
@@ -93,7 +95,7 @@ class CallBudget:
         # Kept, as the library only points to them.
         self._constants = (ctypes.py_object * 4)(None, disable, "call", "return")
         self._names = [OTHERS]
-        self._said = 0
+        self._looks = 0
         self._library.begin_recording(self.overhead, disable is not None, self._constants)
 
     def begin_thread(self, events: list[int] | None) -> None:
@@ -123,17 +125,14 @@ class CallBudget:
         return bool(self._library.adopt_frame(frame))
 
     def look(self) -> dict[str, str]:
-        """Decide anew; return metadata if other functions are left out than when it was last asked."""
+        """Decide anew; now and then return metadata about what was left out so far."""
         self._library.look()
-        rows = self._left_out()
-        if len(rows) == self._said:
-            return {}
-        self._said = len(rows)
-        return self.described(rows)
+        self._looks += 1
+        return {} if self._looks % LOOKS_PER_DESCRIPTION else self.described()
 
-    def described(self, rows: list[tuple[int, int, int, int]] | None = None) -> dict[str, str]:
+    def described(self) -> dict[str, str]:
         """Return metadata about what was left out so far; none where nothing was."""
-        rows = self._left_out() if rows is None else rows
+        rows = self._left_out()
         if not rows:
             return {}
         uncounted = [row for row in rows if row[2]]

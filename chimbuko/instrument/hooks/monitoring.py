@@ -144,13 +144,13 @@ class MonitoringHook:
 
         def asked(function: CodeType, offset: int, value: object = None) -> Any:
             now = time.perf_counter_ns()
-            if not budget.is_thread_begun():
-                self._begin_thread(budget)
             mark = self._look_up(function)
             if mark == SKIPPED:
                 return disable
             frame = _frame_of(function)
             if mark > SKIPPED:
+                if not budget.is_thread_begun():
+                    self._begin_thread(budget)
                 budget.step(frame, is_begin)
             elif is_begin:
                 self._turns().begin(frame)
