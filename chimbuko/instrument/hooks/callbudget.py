@@ -1,6 +1,6 @@
-"""Recording of calls by a library in C, as far as a budget goes: the one by which native programs are recorded.
+"""Recording of calls by a library in C, as far as the budget goes by which native programs are recorded, too.
 
-What is called often and is short is left out; see ``library/pythoncalls.c``.
+Functions that are called often and are short are left out; see ``library/pythoncalls.c``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from chimbuko.instrument.hooks.codes import CALL_COUNTS, LEFT_OUT, LEFT_OUT_FUNC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import CodeType, FrameType
     from typing import Any
 
@@ -21,7 +21,7 @@ OVERHEAD_VARIABLE = "CHIMBUKO_OVERHEAD"
 """Environment variable with the budget, that of ``instrument.recorder``, which would load numpy."""
 USUAL_OVERHEAD = 0.02
 LOOKS_PER_DESCRIPTION = 10
-"""Looks after which is said what was left out, so that a killed program has said it: each takes some 0.1 ms."""
+"""Looks after which is said what was left out, so that a killed program has said it; it takes 0.1 ms."""
 MOST_NAMED = 10
 OTHERS = "functions beyond the first 4,095"
 
@@ -29,13 +29,19 @@ _NEW = 0
 """Answer of the library about a function that it does not know, or on a thread that it does not know."""
 
 
-def usual_overhead() -> float:
-    """Return the part of the time that recording may cost, as the environment says."""
-    try:
-        given = float(os.environ.get(OVERHEAD_VARIABLE, ""))
-    except ValueError:
-        given = 0.0
-    return given if 0 < given <= 1 else USUAL_OVERHEAD
+class _LeftOut:
+    """Function that was left out."""
+
+    __slots__ = ("calls", "name", "samples", "uncounted_ns")
+
+    def __init__(self, name: str, values: Sequence[int]) -> None:
+        self.name = name.partition(" [{")[0]
+        self.calls, self.uncounted_ns, self.samples = values
+
+    def uncounted_text(self) -> str:
+        """Return from when on its calls were not counted."""
+        text = f"of {self.name} from {self.uncounted_ns / 1e9:.2f} s on"
+        return f"{text}, but for {_number_of(self.samples, 'sample')}" if self.samples else text
 
 
 class CallBudget:
@@ -48,38 +54,37 @@ class CallBudget:
 
     Raises
     ------
-    OSError
-        The library cannot be loaded into this Python.
+    OSError, AttributeError
+        The library cannot be loaded into this Python, or is of another version.
     """
 
     def __init__(self, path: str) -> None:
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
             raise OSError("the library needs Python's lock")
-        library = ctypes.PyDLL(path)
-        self._library = library
-        whole, thing, number = ctypes.c_int, ctypes.py_object, ctypes.c_int64
-        kinds: dict[str, tuple[Any, list[Any]]] = {
-            "begin_recording": (None, [ctypes.c_double, whole, thing * 4]),
-            "end_recording": (None, []),
-            "begin_thread": (None, [ctypes.c_void_p]),
-            "is_thread_begun": (whole, []),
-            "add_function": (ctypes.c_int32, [ctypes.c_void_p, number, thing, thing]),
-            "forget_function": (None, [ctypes.c_void_p]),
-            "step_frame": (whole, [thing, whole]),
-            "adopt_frame": (whole, [thing]),
-            "look": (None, []),
-            "take_restart": (whole, []),
-            "left_out_rows": (ctypes.c_uint32, [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p]),
-            "set_hook": (None, [thing]),
-            "new_callback": (thing, [whole, whole, thing]),
+        self._library = library = ctypes.PyDLL(path)
+        whole, wide, count, thing = ctypes.c_int, ctypes.c_int64, ctypes.c_uint32, ctypes.py_object
+        address = ctypes.c_void_p
+        kinds: dict[str, tuple[Any, tuple[Any, ...]]] = {
+            "begin_recording": (None, (ctypes.c_double, whole, *[thing] * 4)),
+            "end_recording": (None, ()),
+            "begin_thread": (None, (address,)),
+            "is_thread_begun": (whole, ()),
+            "add_function": (ctypes.c_int32, (address, wide, thing, thing)),
+            "forget_function": (None, (address,)),
+            "step_frame": (whole, (thing, whole)),
+            "adopt_frame": (whole, (thing,)),
+            "look": (None, ()),
+            "take_restart": (whole, ()),
+            "describe_rows": (None, (count, address)),
+            "set_hook": (None, (thing,)),
+            "new_callback": (thing, (whole, whole, thing)),
         }
         for name, (result, arguments) in kinds.items():
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
-        self._constants: Any = None
         self._names: list[str] = []
         self._looks = 0
-        self.overhead = usual_overhead()
+        self.overhead = _overhead()
         self.set_hook: Callable[[object], None] = library.set_hook
         """Function that makes an object the profiling hook of the calling thread."""
         self.end: Callable[[], None] = library.end_recording
@@ -92,14 +97,13 @@ class CallBudget:
 
     def begin(self, disable: object = None) -> None:
         """Begin a recording; ``disable`` is what Python is told about what it need not tell any more."""
-        # Kept, as the library only points to them.
-        self._constants = (ctypes.py_object * 4)(None, disable, "call", "return")
         self._names = [OTHERS]
         self._looks = 0
-        self._library.begin_recording(self.overhead, disable is not None, self._constants)
+        # The library only points to them; they live as long as Python.
+        self._library.begin_recording(self.overhead, disable is not None, None, disable, "call", "return")
 
     def begin_thread(self, events: list[int] | None) -> None:
-        """Record calls of the calling thread in a list that lives as long as the thread; None for none."""
+        """Record calls of the calling thread in a list; None for none."""
         self._library.begin_thread(None if events is None else id(events))
 
     def is_thread_begun(self) -> bool:
@@ -132,47 +136,43 @@ class CallBudget:
 
     def described(self) -> dict[str, str]:
         """Return metadata about what was left out so far; none where nothing was."""
-        rows = self._left_out()
-        if not rows:
+        said = (ctypes.c_int64 * 3 * len(self._names))()
+        self._library.describe_rows(len(said), said)
+        functions = [
+            _LeftOut(name, values) for name, values in zip(self._names, said, strict=True) if any(values)
+        ]
+        if not functions:
             return {}
-        uncounted = [row for row in rows if row[2]]
-        counts = {LEFT_OUT: sum(calls for _, calls, _, _ in rows), UNCOUNTED: len(uncounted)}
+        functions.sort(key=lambda function: -function.calls)
+        uncounted = [function for function in functions if function.uncounted_ns]
+        calls = sum(function.calls for function in functions)
+        # JSON; the module would come into each process of a program.
+        counts = f'{{"{LEFT_OUT}": {calls}, "{UNCOUNTED}": {len(uncounted)}}}'
+        named = _listed([f"{one.calls} of {one.name}" for one in functions if one.calls])
+        text = f"{calls} calls ({', '.join(named)})" if named else f"{calls} calls"
+        if uncounted:
+            text += (
+                f", and those not counted {'; '.join(_listed([one.uncounted_text() for one in uncounted]))}"
+            )
+        text += f"; their time is in that of their callers; the tracer's budget is {self.overhead:.2%}"
         return {
-            # JSON; the module would come into each process of a program.
-            CALL_COUNTS: "{%s}" % ", ".join(f'"{reason}": {number}' for reason, number in counts.items()),
-            LEFT_OUT_FUNCTIONS: self._text(rows, uncounted),
+            CALL_COUNTS: counts,
+            LEFT_OUT_FUNCTIONS: f"{text}; to record more of them give 'chimbuko trace' a larger --overhead",
         }
 
-    def _left_out(self) -> list[tuple[int, int, int, int]]:
-        """Return row, calls, time of the first that was not counted and samples since, the most calls first."""
-        said = (ctypes.c_int64 * 3 * max(1, len(self._names)))()
-        self._library.left_out_rows(0, len(said), said)
-        rows = [(row, *values) for row, values in enumerate(said) if values[0] or values[1]]
-        return sorted(((row, calls, at, samples) for row, calls, at, samples in rows), key=_most_first)
 
-    def _text(
-        self, rows: list[tuple[int, int, int, int]], uncounted: list[tuple[int, int, int, int]]
-    ) -> str:
-        total = sum(calls for _, calls, _, _ in rows)
-        named = [f"{calls} of {self._name(row)}" for row, calls, _, _ in rows[:MOST_NAMED] if calls]
-        if len(rows) > MOST_NAMED:
-            named.append(f"and {len(rows) - MOST_NAMED} other functions")
-        text = f"{total} calls ({', '.join(named)})"
-        if uncounted:
-            parts = [
-                f"of {self._name(row)} from {at / 1e9:.2f} s on"
-                + (f", but for {samples} sample{'s' * (samples != 1)}" if samples else "")
-                for row, _, at, samples in uncounted[:MOST_NAMED]
-            ]
-            if len(uncounted) > MOST_NAMED:
-                parts.append(f"and of {len(uncounted) - MOST_NAMED} other functions")
-            text += f", and those not counted {'; '.join(parts)}"
-        text += f"; their time is in that of their callers; the tracer's budget is {self.overhead:.2%}"
-        return f"{text}; to record more of them give it a larger --overhead"
-
-    def _name(self, row: int) -> str:
-        return self._names[row].partition(" [{")[0]
+def _overhead() -> float:
+    try:
+        given = float(os.environ.get(OVERHEAD_VARIABLE, ""))
+    except ValueError:
+        given = 0.0
+    return given if 0 < given <= 1 else USUAL_OVERHEAD
 
 
-def _most_first(row: tuple[int, int, int, int]) -> tuple[int, int]:
-    return -row[1], row[0]
+def _listed(texts: list[str]) -> list[str]:
+    others = len(texts) - MOST_NAMED
+    return texts if others <= 0 else [*texts[:MOST_NAMED], f"and {_number_of(others, 'other function')}"]
+
+
+def _number_of(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -15,7 +15,7 @@ def hook_of(
 ) -> ProfilingHook | MonitoringHook:
     """Return the hook that costs the program least.
 
-    The parameters are those of ``ProfilingHook``; ``library`` is the path of that of its budget, empty for none.
+    The parameters are those of ``ProfilingHook``; ``library`` is the path of its budget, empty for none.
     """
     from chimbuko.instrument.hooks.monitoring import MonitoringHook, free_number
     from chimbuko.instrument.hooks.profiling import ProfilingHook

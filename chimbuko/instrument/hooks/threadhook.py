@@ -115,7 +115,7 @@ class ThreadHook:
         return record
 
     def _asked(self, step: Callable[[FrameType, bool], bool]) -> Hook:
-        """Return the hook that is asked only about functions that are new or followed, but stands any event."""
+        """Return the hook that is asked about functions that are new or followed, and stands any event."""
 
         def record(frame: FrameType, event: str, argument: Any) -> None:
             try:

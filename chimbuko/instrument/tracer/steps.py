@@ -29,7 +29,6 @@ from chimbuko.instrument.tracer.chunks import (
 from chimbuko.instrument.tracer.foundcalls import open_timers, settled
 from chimbuko.instrument.tracer.laneswitches import LaneSwitches
 
-
 _SAID_LAST = (NOT_RECORDED, LEFT_OUT_FUNCTIONS, CALL_COUNTS)
 """Keys of metadata that change until the end, while a stream has each once."""
 

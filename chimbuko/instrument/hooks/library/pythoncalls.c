@@ -80,7 +80,7 @@ static PyObject *none, *disable, *call_name, *return_name;
 
 static __thread struct {
     uint32_t recording, look;
-    PyObject *events; /* NULL if nothing of the thread is recorded */
+    PyObject *events; /* owned; NULL if nothing of the thread is recorded */
 } self;
 
 static int64_t now_ns(void)
@@ -91,7 +91,8 @@ static int64_t now_ns(void)
 }
 
 /* Forget all, and record from now on. */
-EXPORTED void begin_recording(double overhead, int is_in_monitoring, PyObject *const constants[4])
+EXPORTED void begin_recording(double overhead, int is_in_monitoring, PyObject *nothing, PyObject *not_again,
+                              PyObject *call, PyObject *ending)
 {
     clear(&codes);
     clear(&open_calls);
@@ -101,7 +102,7 @@ EXPORTED void begin_recording(double overhead, int is_in_monitoring, PyObject *c
     memset(estimates, 0, sizeof estimates);
     budget = (struct budget){.overhead = overhead};
     is_monitored = is_in_monitoring;
-    none = constants[0], disable = constants[1], call_name = constants[2], return_name = constants[3];
+    none = nothing, disable = not_again, call_name = call, return_name = ending;
     row_count = 1;
     thread_count = look_number = 0;
     started_ns = looked_ns = now_ns();
@@ -120,9 +121,15 @@ EXPORTED void end_recording(void)
 
 EXPORTED void begin_thread(PyObject *events)
 {
+    PyObject *before = self.events;
     self.recording = recording;
     self.look = look_number - 1;
     self.events = events;
+    /* An ended thread leaves an empty list behind, as what it does last may come after its values are gone. */
+    if (events != NULL)
+        Py_IncRef(events);
+    if (before != NULL)
+        Py_DecRef(before);
 }
 
 EXPORTED int is_thread_begun(void) { return self.recording == recording; }
@@ -228,9 +235,9 @@ static enum Told begin(const struct slot *known, const void *frame)
 {
     const struct function *function = &functions[known->value];
     struct row *row = &rows[function->row];
+    note_thread();
     if (row->credit == 0 && (row->is_out || !renew_credit(row)))
         return leave_out(row, frame);
-    note_thread();
     int64_t now = now_ns();
     if (!put(&open_calls, frame, now))
         return leave_out(row, frame);
@@ -356,16 +363,15 @@ EXPORTED int take_restart(void)
     return is_wanted;
 }
 
-/* Return the number of rows, and give what is said of each: calls that are left out, when it was first not counted,
- * in ns of the clock since the recording began, and samples since. */
-EXPORTED uint32_t left_out_rows(uint32_t first, uint32_t count, int64_t (*said)[3])
+/* Tell of each row: calls that were left out, ns from the recording's begin until calls were first not counted, or 0,
+ * and samples since. */
+EXPORTED void describe_rows(uint32_t count, int64_t (*said)[3])
 {
-    for (uint32_t row = first; row < row_count && row < first + count; row++) {
-        said[row - first][0] = (int64_t)rows[row].left_out;
-        said[row - first][1] = rows[row].uncounted_ns == 0 ? 0 : rows[row].uncounted_ns - started_ns;
-        said[row - first][2] = (int64_t)rows[row].samples;
+    for (uint32_t row = 0; row < row_count && row < count; row++) {
+        said[row][0] = (int64_t)rows[row].left_out;
+        said[row][1] = rows[row].uncounted_ns == 0 ? 0 : rows[row].uncounted_ns - started_ns;
+        said[row][2] = (int64_t)rows[row].samples;
     }
-    return row_count;
 }
 
 static int profile(PyObject *object, PyObject *frame, int what, PyObject *argument)
