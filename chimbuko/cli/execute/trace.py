@@ -76,8 +76,9 @@ def command(
 ) -> None:
     """Run PROGRAM, a Python script or a native program, recorded in TAU's layout.
 
-    Of a Python script every call of its own functions is recorded; of a native program its MPI calls and
-    messages, and what was compiled with -finstrument-functions or names itself with chimbuko.h.
+    Of a Python script the calls of its own functions are recorded; of a native program its MPI calls and
+    messages, and what was compiled with -finstrument-functions or names itself with chimbuko.h. Functions
+    that are called often and are short are left out, as far as --overhead wants it.
 
     A Python program that is annotated for PerfFlowAspect has our annotations in place of that package.
 
