@@ -31,6 +31,9 @@ PyObject *PyCFunction_NewEx(struct method *, PyObject *, PyObject *);
 #define EXPORTED __attribute__((visibility("default")))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
+/* Time between two restarts for each function that Python does not tell of: to instrument it anew takes some 5 us. */
+#define RESTART_NS INT64_C(500000)
+
 enum { CALL = 0, RETURN = 3 }; /* what Python 3.11 tells a profiler */
 enum { FASTCALL = 0x80 };      /* METH_FASTCALL */
 enum { SKIPPED = -1 };         /* as in functions.py */
@@ -323,16 +326,18 @@ static struct observation news(struct row *row, int64_t now)
 }
 
 static int is_restart_wanted;
+static int64_t restarted_ns;
 
-static void tell(struct row *row, const struct estimate *function, int64_t now)
+static void tell(struct row *row, const struct estimate *function, int64_t now, int may_restart)
 {
     row->credit = function->credit;
     row->taken = 0;
     row->is_sampled = function->decision == SAMPLED;
     row->is_out = row->is_decided_out = function->decision == LEFT_OUT;
-    if (row->is_out || row->counted_until_ns == 0)
+    if (row->is_out || row->counted_until_ns == 0 || !may_restart)
         return;
     /* Python has to be asked to tell of it again. */
+    restarted_ns = now;
     row->counted_from_ns = now;
     row->counted_until_ns = 0;
     row->samples += row->is_sampled;
@@ -348,8 +353,12 @@ EXPORTED void look(void)
     looked_ns = now;
     uint32_t threads = thread_count > 0 ? thread_count : 1;
     decide(&budget, estimates, observations, row_count, threads);
+    uint32_t untold = 0;
     for (uint32_t row = 0; row < row_count; row++)
-        tell(&rows[row], &estimates[row], now);
+        untold += rows[row].counted_until_ns != 0;
+    int may_restart = now - restarted_ns >= RESTART_NS * untold;
+    for (uint32_t row = 0; row < row_count; row++)
+        tell(&rows[row], &estimates[row], now, may_restart);
     pool = (int64_t)calls_of(&budget, threads);
     thread_count = 0;
     look_number++;
