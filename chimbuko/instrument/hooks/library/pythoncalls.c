@@ -76,9 +76,11 @@ static struct estimate estimates[MOST_FUNCTIONS];
 static struct observation observations[MOST_FUNCTIONS];
 static struct budget budget;
 static uint32_t row_count, thread_count, look_number;
-static int64_t pool, looked_ns, started_ns;
+static int64_t pool; /* calls for which there is further credit until the next look */
+static int64_t filled_ns, looked_ns, started_ns, restarted_ns;
 static uint32_t recording; /* number of the recording */
 static int is_monitored;   /* Python need not tell of what is left out */
+static int is_restart_wanted;
 static PyObject *none, *disable, *call_name, *return_name;
 
 static __thread struct {
@@ -108,7 +110,9 @@ EXPORTED void begin_recording(double overhead, int is_in_monitoring, PyObject *n
     none = nothing, disable = not_again, call_name = call, return_name = ending;
     row_count = 1;
     thread_count = look_number = 0;
-    started_ns = looked_ns = now_ns();
+    is_restart_wanted = 0;
+    restarted_ns = 0;
+    started_ns = looked_ns = filled_ns = now_ns();
     rows[0].credit = FIRST_CREDIT;
     pool = (int64_t)calls_of(&budget, 1) * BURST_LOOKS;
     recording++;
@@ -192,18 +196,20 @@ static void append(PyObject *number, int64_t time_ns)
     Py_DecRef(time);
 }
 
-EXPORTED void look(void);
+static void fill_pool(uint32_t threads, int looks)
+{
+    pool = (int64_t)calls_of(&budget, threads) * looks;
+    filled_ns = now_ns();
+}
 
 /* Whether a call may be recorded whose function has used up what was planned for it. */
 static int renew_credit(struct row *row)
 {
-    /* A process that has just begun is not looked at yet. */
-    if (!row->is_out && now_ns() - looked_ns >= BURST_LOOKS * LOOK_NS)
-        look();
-    if (row->credit > 0)
-        return 1;
+    /* A process that has just begun may not be looked at yet. */
+    if (now_ns() - filled_ns >= BURST_LOOKS * LOOK_NS)
+        fill_pool(1, BURST_LOOKS);
     /* None takes more in all than is left for others. */
-    if (row->is_out || row->is_sampled || pool < CREDIT + (int64_t)row->taken) {
+    if (row->is_sampled || pool < CREDIT + (int64_t)row->taken) {
         row->is_out = 1;
         return 0;
     }
@@ -325,9 +331,6 @@ static struct observation news(struct row *row, int64_t now)
     return seen;
 }
 
-static int is_restart_wanted;
-static int64_t restarted_ns;
-
 static void tell(struct row *row, const struct estimate *function, int64_t now, int may_restart)
 {
     row->credit = function->credit;
@@ -359,7 +362,7 @@ EXPORTED void look(void)
     int may_restart = now - restarted_ns >= RESTART_NS * untold;
     for (uint32_t row = 0; row < row_count; row++)
         tell(&rows[row], &estimates[row], now, may_restart);
-    pool = (int64_t)calls_of(&budget, threads);
+    fill_pool(threads, 1);
     thread_count = 0;
     look_number++;
 }
