@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,6 +103,29 @@ def test_what_is_left_out_is_named_with_the_most_calls_first(
     said = begun.described()
     assert said[codes.LEFT_OUT_FUNCTIONS].startswith("268 calls (184 of function3, 84 of function1); ")
     assert json.loads(said[codes.CALL_COUNTS]) == {codes.LEFT_OUT: 268, codes.UNCOUNTED: 0}
+
+
+def test_a_call_that_was_left_out_has_no_end_when_its_function_is_kept_again(
+    budget: Callable[[str, list[int]], CallBudget],
+) -> None:
+    events: list[int] = []
+    # Room for 60 calls in a look.
+    begun = budget("2.4e-4", events)
+    function = made_functions()[0]
+    begun.add(function.__code__, 2, "function")
+    frame = function().gi_frame  # type: ignore[attr-defined]
+    told = -1
+    while told < len(events):
+        begun.step(frame, False)
+        told = len(events)
+        begun.step(frame, True)
+    # Then it was called less than 60 times in 0.1 s.
+    time.sleep(0.3)
+    begun.look()
+    begun.step(frame, False)
+    assert len(events) == told
+    begun.step(frame, True)
+    assert events[told::2] == [2]
 
 
 def test_functions_that_are_new_are_asked_about_and_those_of_others_are_not_told(
