@@ -24,9 +24,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chimbuko import tracer
+from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE
 from chimbuko.instrument.tracer import session
 
 CALLS = 20_000
+ALL, NONE = "1", "1e-7"
+"""Budgets of all calls, and of none."""
 ROUNDS = 15
 WHOLE_CALLS, WHOLE_ROUNDS = 1_000_000, 5
 WHOLE_PROGRAM = f"""
@@ -87,15 +90,19 @@ def counters() -> None:
         tracer.counter("counter", 5.0)
 
 
-HOOKED: dict[str, Callable[[], None]] = {"function call": calls, "of others": calls_of_others}
-"""With all functions of the program recorded; those of others are not."""
+HOOKED: dict[str, tuple[Callable[[], None], str]] = {
+    "function call": (calls, ALL),
+    "left out": (calls, NONE),
+    "of others": (calls_of_others, ALL),
+}
+"""With functions of the program recorded as far as a budget goes; those of others are not."""
 NAMED: dict[str, Callable[[], None]] = {
     "decorated call": decorated_calls,
     "region": regions,
     "message": messages,
     "counter": counters,
 }
-KINDS = HOOKED | NAMED
+KINDS = {kind: loop for kind, (loop, _) in HOOKED.items()} | NAMED
 
 
 def ns_per_call(loop: Callable[[], None]) -> float:
@@ -111,13 +118,17 @@ def measure() -> dict[str, dict[str, float]]:
     for _ in range(ROUNDS):
         for kind, loop in KINDS.items():
             without[kind].append(ns_per_call(loop))
-        for kinds in (HOOKED, NAMED):
+        for kind, (loop, budget) in HOOKED.items():
+            os.environ[OVERHEAD_VARIABLE] = budget
             tracer.start("benchmark", 0)
-            if kinds is HOOKED:
-                session.trace_functions((), with_builtins=False)
-            for kind, loop in kinds.items():
-                active[kind].append(ns_per_call(loop))
+            session.trace_functions((), with_builtins=False)
+            active[kind].append(ns_per_call(loop))
             tracer.stop()
+        tracer.start("benchmark", 0)
+        for kind, loop in NAMED.items():
+            active[kind].append(ns_per_call(loop))
+        tracer.stop()
+    del os.environ[OVERHEAD_VARIABLE]
     medians = {kind: (statistics.median(without[kind]), statistics.median(active[kind])) for kind in KINDS}
     return {
         kind: {"untraced_ns": plain, "traced_ns": traced, "cost_ns": traced - plain, "ratio": traced / plain}

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @click.option(
     "--overhead",
     metavar="PERCENT",
-    help="Part of a native program's time that recording its functions may cost, such as 2%, the default.",
+    help="Part of a program's time that recording its functions may cost, such as 2%, the default.",
 )
 @click.option(
     "--cores", default="", metavar="LIST", help="Cores that the analysis keeps to, such as 0 or 0,2-5."

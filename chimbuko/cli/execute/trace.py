@@ -61,7 +61,7 @@ Compile = Callable[..., Any]
 @click.option(
     "--overhead",
     metavar="PERCENT",
-    help="Part of a native program's time that recording its functions may cost, such as 2%, the default.",
+    help="Part of a program's time that recording its functions may cost, such as 2%, the default.",
 )
 @click.option("-m", "as_module", is_flag=True, help="PROGRAM is a module's name, as with python -m.")
 @click.argument("program")
@@ -79,9 +79,9 @@ def command(
 ) -> None:
     """Run PROGRAM, a Python script or a native program, recorded in TAU's layout.
 
-    Of a Python script every call of its own functions is recorded, and its MPI calls by mpi4py; of a native
+    Of a Python script the calls of its own functions are recorded, and its MPI calls by mpi4py; of a native
     program its MPI calls and messages, and what was compiled with -finstrument-functions or names itself with
-    chimbuko.h.
+    chimbuko.h. Functions that are called often and are short are left out, as far as --overhead wants it.
 
     A Python program that is annotated for PerfFlowAspect has our annotations in place of that package.
 
@@ -122,9 +122,10 @@ def command(
             environment[OVERHEAD_VARIABLE] = parse_overhead(overhead)
         become(native, [program, *arguments], environment)
     if overhead is not None:
-        raise ConfigError(
-            f"{program} is a Python program: --overhead is for native ones; trace less with --aspect"
-        )
+        if builtins or annotated_only or aspects:
+            options = "--builtins, --annotated-only and --aspect"
+            raise ConfigError(f"--overhead is for recording all functions: it does not go with {options}")
+        os.environ[OVERHEAD_VARIABLE] = parse_overhead(overhead)
     if (annotated_only or aspects) and (include or builtins):
         option = "--aspect" if aspects else "--annotated-only"
         raise ConfigError(f"{option} leaves nothing for --include and --builtins: leave one out")

@@ -9,5 +9,7 @@ FOUND = -(1 << 40)
 rows behind it have the codes of the calls that are open then, the outermost first.
 """
 
-NOT_RECORDED = "Not Recorded"
-"""Key of metadata, that of ``core.traceschema``, which would load numpy in each process of a program."""
+NOT_RECORDED, LEFT_OUT_FUNCTIONS = "Not Recorded", "Functions Left Out"
+"""Keys of metadata, those of ``core.traceschema``, which would load numpy in each process of a program."""
+CALL_COUNTS, LEFT_OUT, UNCOUNTED = "Calls Counted", "left out on purpose", "functions not always counted"
+"""A further key, and reasons of what is counted, those of ``core.sourcecensus``."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any, Protocol
 
+    from chimbuko.instrument.hooks.callbudget import CallBudget
     from chimbuko.instrument.hooks.lanepool import LanePool
     from chimbuko.instrument.hooks.sourcefiles import SourceFiles
 
@@ -93,15 +94,20 @@ class Functions:
         Recorder that gives the codes.
     include
         Shell patterns of further functions, as ``module.function``.
+    budget
+        Budget that records them, but for those whose turns are followed.
     """
 
-    def __init__(self, recorder: Recorder, include: tuple[str, ...]) -> None:
+    def __init__(
+        self, recorder: Recorder, include: tuple[str, ...], budget: CallBudget | None = None
+    ) -> None:
         self.codes: dict[int, int] = {}
         """Codes of the ENTRY of functions, or ``SKIPPED``, by the ids of their code objects."""
         self.followed: dict[int, int] = {}
         """Marks of those whose turns are followed (see ``turns``); these are not among the codes."""
         self._recorder = recorder
         self._include = include
+        self._budget = budget
         self._known: dict[int, weakref.ref[CodeType]] = {}
 
     def decide(self, frame: FrameType) -> int:
@@ -110,14 +116,17 @@ class Functions:
         watch_greenlets(self._recorder)
         function = frame.f_code
         wanted = self._is_wanted(function, frame.f_globals.get("__name__", ""))
-        code = SKIPPED
+        code, name = SKIPPED, ""
         if wanted:
-            code = self._recorder.timer_code(self._recorder.files.function_name(function, frame.f_globals))
+            name = self._recorder.files.function_name(function, frame.f_globals)
+            code = self._recorder.timer_code(name)
         code = mark(code, function)
         key = id(function)
         # Programs make functions at run time: their ids are reused, and there may be any number of them.
         self._known[key] = weakref.ref(function, lambda _: self._forget(key))
         (self.codes if code >= SKIPPED else self.followed)[key] = code
+        if self._budget is not None and code >= SKIPPED:
+            self._budget.add(function, code, name)
         return code
 
     def mark_of(self, function: CodeType) -> int | None:
@@ -129,6 +138,8 @@ class Functions:
         self.codes.pop(key, None)
         self.followed.pop(key, None)
         self._known.pop(key, None)
+        if self._budget is not None:
+            self._budget.forget(key)
 
     def _is_wanted(self, function: CodeType, module: str) -> bool:
         if id(function) in never_recorded or function.co_name in _INLINED:

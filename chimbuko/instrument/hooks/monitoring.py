@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any
 
+    from chimbuko.instrument.hooks.callbudget import CallBudget
     from chimbuko.instrument.hooks.functions import Recorder
 
 _monitoring: Any = getattr(sys, "monitoring", None)
@@ -44,18 +45,31 @@ class MonitoringHook:
         Shell patterns of functions to record that are not a part of the program, as ``module.function``.
     number
         Tool id from :func:`free_number`.
+    budget
+        Budget of what is recorded; without one all is.
     """
 
-    def __init__(self, recorder: Recorder, include: tuple[str, ...], number: int) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        include: tuple[str, ...],
+        number: int,
+        budget: CallBudget | None = None,
+    ) -> None:
         self._recorder = recorder
-        self._functions = Functions(recorder, include)
+        self._budget = budget
+        self._functions = Functions(recorder, include, budget)
         self._number: int | None = number
 
     def install(self, is_forked: bool = False) -> None:
         """Record calls from now on, in all threads."""
-        # In a forked child open calls are the program's own, and Python knows already what is not recorded.
+        # In a forked child open calls are the program's own.
         if not is_forked:
             exclude_open(sys._getframe())
+        if self._budget is not None:
+            self._budget.begin(_monitoring.DISABLE)
+        # What is not recorded, Python knows already in a forked child; but what the budget has left out, too.
+        if not is_forked or self._budget is not None:
             _monitoring.restart_events()
         _monitoring.use_tool_id(self._number, _TOOL)
         callbacks = self._callbacks()
@@ -64,7 +78,13 @@ class MonitoringHook:
         _monitoring.set_events(self._number, sum(callbacks))
 
     def look(self) -> None:
-        """Do nothing: neither errors nor other profilers take callbacks out."""
+        """Let the budget decide anew; neither errors nor other profilers take callbacks out."""
+        if self._budget is None or self._number is None:
+            return
+        for key, value in self._budget.look().items():
+            self._recorder.describe_process(key, value)
+        if self._budget.take_restart():
+            _monitoring.restart_events()
 
     def remove(self) -> None:
         """End the recording in all threads."""
@@ -74,6 +94,10 @@ class MonitoringHook:
             for event in self._callbacks():
                 _monitoring.register_callback(number, event, None)
             _monitoring.free_tool_id(number)
+            if self._budget is not None:
+                self._budget.end()
+                for key, value in self._budget.described().items():
+                    self._recorder.describe_process(key, value)
 
     def end(self) -> None:
         """End the recording in all threads; any thread may call this."""
@@ -81,6 +105,8 @@ class MonitoringHook:
 
     def _callbacks(self) -> dict[int, Callable[..., Any]]:
         """Return the callbacks by event. Their values are bound beforehand, as two of them run per call."""
+        if self._budget is not None:
+            return self._asking_callbacks(self._budget)
         events, disable = _monitoring.events, _monitoring.DISABLE
         # For exceptions no callback may return DISABLE, by which the others say what is not recorded. All are
         # one call deep: at the limit of recursion a call has neither ENTRY nor EXIT.
@@ -93,6 +119,52 @@ class MonitoringHook:
             events.PY_YIELD: self._ending(disable, has_paused=True),
             events.PY_UNWIND: self._ending(None, has_paused=False),
         }
+
+    def _asking_callbacks(self, budget: CallBudget) -> dict[int, Callable[..., Any]]:
+        """Return the callbacks by event of a library, which asks about what it does not know."""
+        events, disable = _monitoring.events, _monitoring.DISABLE
+        kinds = {
+            events.PY_START: (True, False, disable),
+            events.PY_RESUME: (True, False, disable),
+            events.PY_THROW: (True, False, None),
+            events.PY_RETURN: (False, False, disable),
+            events.PY_YIELD: (False, True, disable),
+            events.PY_UNWIND: (False, False, None),
+        }
+        callbacks: dict[int, Any] = {}
+        for event, (is_begin, has_paused, may_disable) in kinds.items():
+            asked = self._asked(budget, is_begin, has_paused, may_disable)
+            callbacks[event] = budget.new_callback(is_begin, may_disable is not None, asked)
+        return callbacks
+
+    def _asked(
+        self, budget: CallBudget, is_begin: bool, has_paused: bool, disable: object
+    ) -> Callable[[CodeType, int, object], Any]:
+        """Return what sees to functions that are new or followed, and to threads that are new."""
+
+        def asked(function: CodeType, offset: int, value: object = None) -> Any:
+            now = time.perf_counter_ns()
+            mark = self._look_up(function)
+            if mark == SKIPPED:
+                return disable
+            frame = _frame_of(function)
+            if mark > SKIPPED:
+                if not budget.is_thread_begun():
+                    self._begin_thread(budget)
+                budget.step(frame, is_begin)
+            elif is_begin:
+                self._turns().begin(frame)
+            else:
+                self._turns().end(frame, has_paused, value, now)
+            return None
+
+        return asked
+
+    def _begin_thread(self, budget: CallBudget) -> None:
+        of_thread = self._recorder.of_thread
+        # Our own thread has no buffer, and takes in what it would record.
+        is_ours = hasattr(of_thread, "extend") and not hasattr(of_thread, "buffer")
+        budget.begin_thread(None if is_ours else self._recorder.buffer().events)
 
     def _beginning(self, disable: object) -> Callable[..., Any]:
         of_thread, buffer = self._recorder.of_thread, self._recorder.buffer

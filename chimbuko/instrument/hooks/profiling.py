@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from chimbuko.instrument.hooks.callbudget import CallBudget
     from chimbuko.instrument.hooks.functions import Recorder
     from chimbuko.instrument.hooks.threadhook import Hook
 
@@ -33,11 +34,20 @@ class ProfilingHook:
         Shell patterns of functions to record that are not a part of the program, as ``module.function``.
     with_builtins
         Whether functions written in C are recorded, too, where recorded functions call them.
+    budget
+        Budget of what is recorded; without one all is, and never with functions written in C.
     """
 
-    def __init__(self, recorder: Recorder, include: tuple[str, ...], with_builtins: bool) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        include: tuple[str, ...],
+        with_builtins: bool,
+        budget: CallBudget | None = None,
+    ) -> None:
         self._recorder = recorder
-        self._functions = Functions(recorder, include)
+        self._budget = budget
+        self._functions = Functions(recorder, include, budget)
         self._with_builtins = with_builtins
         self._gaps = Gaps(time.perf_counter_ns())
         self._keeper: HookKeeper | None = None
@@ -47,12 +57,16 @@ class ProfilingHook:
         # In a forked child open calls are the program's own, and the writer leaves their EXITs out.
         if not is_forked:
             exclude_open(sys._getframe())
+        if self._budget is not None:
+            self._budget.begin()
         threading.setprofile(self._begin_thread)
         hook = self._hook()
+        # As the keeper puts hooks back, which have to be asked first.
         sys.setprofile(hook.record)
         if is_known():
             self._keeper = HookKeeper(self._gaps, ThreadState(object).function())
             self._keeper.add(hook, self._recorder.buffer())
+        hook.install()
 
     def look(self) -> None:
         """Put back the hooks that are gone, and describe how long they were; our own thread calls this."""
@@ -62,6 +76,9 @@ class ProfilingHook:
             threading.setprofile(self._begin_thread)
         if text := self._gaps.text(time.perf_counter_ns()):
             self._recorder.describe_process(NOT_RECORDED, text)
+        if self._budget is not None:
+            for key, value in self._budget.look().items():
+                self._recorder.describe_process(key, value)
 
     def remove(self) -> None:
         """End the recording in this thread at once, and in each other thread at its next call."""
@@ -74,6 +91,10 @@ class ProfilingHook:
         # Each thread finds its function unknown, asks about it, and is made to stop.
         self._functions.codes.clear()
         self._functions.followed.clear()
+        if self._budget is not None:
+            self._budget.end()
+            for key, value in self._budget.described().items():
+                self._recorder.describe_process(key, value)
 
     def _begin_thread(self, frame: FrameType, event: str, argument: Any) -> None:
         hook = self._hook()
@@ -85,7 +106,7 @@ class ProfilingHook:
 
     def _hook(self) -> ThreadHook:
         """Return the hook of the calling thread."""
-        hook = ThreadHook(self._recorder, self._functions, self._decide, self._gaps.note)
+        hook = ThreadHook(self._recorder, self._functions, self._decide, self._gaps.note, self._budget)
         if self._with_builtins:
             hook.record = self._with_c_calls(hook)
         return hook

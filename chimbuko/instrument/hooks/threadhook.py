@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from chimbuko.instrument.hooks.callbudget import CallBudget
     from chimbuko.instrument.hooks.functions import Functions, Recorder
 
     Hook = Callable[[FrameType, str, Any], None]
@@ -51,6 +52,8 @@ class ThreadHook:
         Function that returns the mark of a function that is called for the first time.
     note_gap
         Function that is told from when to when a thread had no hook.
+    budget
+        Budget that records calls, and only asks the hook about functions that are new or followed.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class ThreadHook:
         functions: Functions,
         decide: Callable[[FrameType], int],
         note_gap: Callable[[int, int], None],
+        budget: CallBudget | None = None,
     ) -> None:
         self._recorder = recorder
         self._functions = functions
@@ -66,9 +70,15 @@ class ThreadHook:
         self._note_gap = note_gap
         self._ident = _thread.get_ident()
         self.events = recorder.buffer().events
-        self._turns = Turns(recorder, self.mark_of)
+        self._turns = Turns(recorder, self.mark_of, None if budget is None else budget.adopts)
         self._remains: list[_Remains | None] = [_Remains(self)]
-        self.record = self._made()
+        self._set_hook: Callable[[Hook], None] = sys.setprofile
+        if budget is None:
+            self.record = self._made()
+        else:
+            budget.begin_thread(self.events)
+            self._set_hook = budget.set_hook
+            self.record = self._asked(budget.step)
 
     def _made(self) -> Hook:
         """Return the hook. Its values are bound before, as it runs twice per call."""
@@ -104,6 +114,26 @@ class ThreadHook:
 
         return record
 
+    def _asked(self, step: Callable[[FrameType, bool], bool]) -> Hook:
+        """Return the hook that is asked about functions that are new or followed, and stands any event."""
+
+        def record(frame: FrameType, event: str, argument: Any) -> None:
+            try:
+                is_begin = event == "call"
+                if not (is_begin or event == "return") or step(frame, is_begin):
+                    return
+                now = perf_counter_ns()
+                if self._look_up(frame, event, argument, now) >= 0:
+                    step(frame, is_begin)
+            except BaseException:
+                remaining = self._remains[0]
+                if remaining is not None:
+                    remaining.has_failed = True
+                    self._remains[0] = None
+                raise
+
+        return record
+
     def _look_up(self, frame: FrameType, event: str, argument: Any, now: int) -> int:
         """Return the code of a function that is new, or see to the turn of one that is followed."""
         mark = self.mark_of(frame)
@@ -131,12 +161,16 @@ class ThreadHook:
         # That of our caller, __del__, has the frame of the program behind it.
         self._begin_again(sys._getframe(1).f_back)
         self._note_gap(since, self.events[-1])
-        sys.setprofile(self.record)
+        self._set_hook(self.record)
+
+    def install(self) -> None:
+        """Set the hook in the calling thread, whose calls until now are none of the program's."""
+        self._set_hook(self.record)
 
     def start(self, frame: FrameType, event: str, argument: Any, is_first: bool) -> None:
         """Act as the hook that the thread begins with, perhaps in the middle of calls."""
         self._begin_again(frame.f_back if event == "call" else frame, is_first)
-        sys.setprofile(self.record)
+        self._set_hook(self.record)
         self.record(frame, event, argument)
 
     def resume(self, frame: FrameType, event: str, argument: Any) -> None:

@@ -69,13 +69,21 @@ class Turns:
         Recorder of the events.
     mark_of
         Function that returns the mark of the function of a frame.
+    adopts
+        Function that returns whether a call that was found open, and is not followed, counts as recorded.
     """
 
-    def __init__(self, recorder: Recorder, mark_of: Callable[[FrameType], int]) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        mark_of: Callable[[FrameType], int],
+        adopts: Callable[[FrameType], bool] | None = None,
+    ) -> None:
         buffer = recorder.buffer()
         self._extend = buffer.events.extend
         self._pool = buffer.lanes
         self._mark_of = mark_of
+        self._adopts = adopts
         self._running: dict[int, int] = {}
         """Places in their code at which frames began their turns, by the ids of those that run."""
         self._unseen: set[int] = set()
@@ -145,7 +153,8 @@ class Turns:
                         self._enter_lane(id(frame), now)
                         parts.append((self._tasks[-1][1], []))
             code = code_of(mark)
-            if code >= 0:
+            is_left_out = mark >= 0 and self._adopts is not None and not self._adopts(frame)
+            if code >= 0 and not is_left_out:
                 parts[-1][1].append(code)
         return parts
 

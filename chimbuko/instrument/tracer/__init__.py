@@ -1,6 +1,6 @@
 """Trace a Python program in TAU's layout, one stream per process.
 
-May import capture.trace, instrument.hooks and runtime.process.
+May import capture.trace, instrument.hooks, runtime and runtime.process.
 
 ``chimbuko trace script.py`` records every function of a program without a change to it. In the
 program itself this module names what is worth seeing besides: regions, messages, counters.

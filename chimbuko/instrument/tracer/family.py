@@ -43,19 +43,22 @@ class Family:
         self.with_builtins = False
         self.rings = ""
         """Folder into which the recorder of the first process writes; empty where none is loaded."""
+        self.library = ""
+        """Path of the library that records functions as far as a budget goes; empty for none."""
 
     def text(self) -> str:
         """Return the settings as one text for the environment."""
         options = "none" if self.include is None else "builtins" if self.with_builtins else "functions"
-        folder = "" if SEPARATOR in self.folder else self.folder
-        fields = (self.address, self.program, str(self.rank), folder, options, *(self.include or ()))
+        folder, library = ("" if SEPARATOR in path else path for path in (self.folder, self.library))
+        fields = (self.address, self.program, str(self.rank), folder, options, library, *(self.include or ()))
         return SEPARATOR.join(fields)
 
     @classmethod
     def from_text(cls, text: str) -> Family:
         """Return the family that :meth:`text` describes."""
-        address, program, rank, folder, options, *include = text.split(SEPARATOR)
+        address, program, rank, folder, options, library, *include = text.split(SEPARATOR)
         family = cls(address, program, int(rank), folder)
+        family.library = library
         family.include = None if options == "none" else tuple(include)
         family.with_builtins = options == "builtins"
         return family

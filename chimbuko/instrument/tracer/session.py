@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from chimbuko.instrument.hooks.monitoring import MonitoringHook
     from chimbuko.instrument.hooks.profiling import ProfilingHook
 
+BUDGET = "Tracer's Budget"
+"""Key of metadata: part of the time that recording functions may cost, or why there is no such limit."""
+
 active: Recorder | None = None
 """Recording of this process; None while nothing is recorded."""
 
@@ -128,8 +131,26 @@ def trace_functions(include: tuple[str, ...], with_builtins: bool) -> None:
     if active is not None:
         family = active.family
         family.include, family.with_builtins = include, with_builtins
+        if not with_builtins:
+            family.library = _library(active)
         family.enter(os.environ)
         _trace_functions_of(active)
+
+
+def _library(recorder: Recorder) -> str:
+    """Return the path of the library that keeps to a budget; empty where it cannot be built."""
+    # Only here, as in ``start``: processes that the program starts are told the path.
+    from chimbuko.core.errors import ChimbukoError
+    from chimbuko.instrument.hooks.callbudget import OVERHEAD_VARIABLE
+    from chimbuko.instrument.tracer.hooklibrary import hook_library
+
+    try:
+        return str(hook_library())
+    except ChimbukoError as error:
+        recorder.describe_process(BUDGET, f"none, all functions are recorded: {error}")
+        if OVERHEAD_VARIABLE in os.environ:
+            print(f"chimbuko: all functions are recorded, whatever it costs: {error}", file=sys.stderr)
+        return ""
 
 
 def _trace_functions_of(recorder: Recorder) -> None:
@@ -137,7 +158,7 @@ def _trace_functions_of(recorder: Recorder) -> None:
     family = recorder.family
     if family.include is not None:
         _record_pauses_for(recorder)
-        _functions = hook_of(recorder, family.include, family.with_builtins)
+        _functions = hook_of(recorder, family.include, family.with_builtins, family.library)
         recorder.when_lost = _functions.end
         recorder.before_handover = _functions.look
         _functions.install(recorder.is_forked)

@@ -9,7 +9,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Int64Array, UInt64Array
 from chimbuko.core.traceschema import NO_DETAILS, ROOT_TIMER_NAME, StreamNames
-from chimbuko.instrument.hooks.codes import FOUND
+from chimbuko.instrument.hooks.codes import CALL_COUNTS, FOUND, LEFT_OUT_FUNCTIONS, NOT_RECORDED
 from chimbuko.instrument.tracer.chunks import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
@@ -28,6 +28,9 @@ from chimbuko.instrument.tracer.chunks import (
 )
 from chimbuko.instrument.tracer.foundcalls import open_timers, settled
 from chimbuko.instrument.tracer.laneswitches import LaneSwitches
+
+_SAID_LAST = (NOT_RECORDED, LEFT_OUT_FUNCTIONS, CALL_COUNTS)
+"""Keys of metadata that change until the end, while a stream has each once."""
 
 
 class Step(NamedTuple):
@@ -102,6 +105,7 @@ class StepBuilder:
             event_types={ENTRY: "ENTRY", EXIT: "EXIT", SEND: "SEND", RECEIVE: "RECV"},
             program=header.program,
         )
+        self._said_last: dict[tuple[int, int, str], str] = {}
         self._rank = header.rank
         self._offset_ns = header.clock_offset_ns
         self._complete_until_ns = 0
@@ -115,9 +119,9 @@ class StepBuilder:
         """Add the rows and names of a handover."""
         self.names.timers |= handover.timers
         self.names.counters |= handover.counters
-        self.names.metadata |= {
-            (self._rank, thread, key): value for (thread, key), value in handover.metadata.items()
-        }
+        for (thread_number, key), value in handover.metadata.items():
+            said = self._said_last if key in _SAID_LAST else self.names.metadata
+            said[self._rank, thread_number, key] = value
         self._complete_until_ns = handover.complete_until_ns
         for rows in self._switches.divided(handover.threads):
             thread = self._threads.setdefault(rows.thread, _Thread())
@@ -169,7 +173,7 @@ class StepBuilder:
             still_open = open_timers(main.open, main.events[:, 0])
             exits = np.array([(timer << 1 | EXIT, end_ns) for timer in reversed(still_open)], np.int64)
             main.events = np.concatenate((main.events, exits.reshape(-1, EVENT_COLUMNS)))
-        return self._cut_until(np.iinfo(np.int64).max)
+        return self._cut_all()
 
     def cut_last_of_killed(self) -> list[Step]:
         """Return the last steps of a child that was killed, or left by ``os._exit``, as workers do.
@@ -182,6 +186,10 @@ class StepBuilder:
             end_ns = max(self._complete_until_ns, int(main.events[-1:, -1].max(initial=0)))
             exit_of_root = np.array([(ROOT_TIMER << 1 | EXIT, end_ns)], np.int64)
             main.events = np.concatenate((main.events, exit_of_root))
+        return self._cut_all()
+
+    def _cut_all(self) -> list[Step]:
+        self.names.metadata |= self._said_last
         return self._cut_until(np.iinfo(np.int64).max)
 
     def _cut_until(self, until_ns: int) -> list[Step]:

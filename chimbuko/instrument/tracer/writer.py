@@ -28,6 +28,7 @@ from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.sourcecensus import (
     CALL_COUNTS,
     CALLS_SEEN,
+    LEFT_OUT,
     census_from,
     parse_census,
 )
@@ -245,7 +246,7 @@ class Writing:
         source = " and ".join(name for key, name in sources.items() if (*at, key) in metadata)
         counted = census_from(source, metadata.get((*at, CALL_COUNTS)), written)
         said = parse_census(metadata.get((*at, CALLS_SEEN)))
-        if said is None and not counted.unwritten and (*at, NOT_RECORDED) in metadata:
+        if said is None and counted.unwritten.keys() <= {LEFT_OUT} and (*at, NOT_RECORDED) in metadata:
             # Something is missing of which nobody knows how many calls it was.
             return
         census = said or counted

@@ -267,7 +267,8 @@ def test_long_call_still_yields_steps(tmp_path: Path) -> None:
 
 def test_steps_are_cut_early_when_they_grow_large(tmp_path: Path) -> None:
     text = "def f(): pass\nfor _ in range(150_000): f()\n"
-    assert run_traced(write_program(tmp_path, text), TAU_ADIOS2_PERIODIC="0").returncode == 0
+    program = write_program(tmp_path, text)
+    assert run_traced(program, "--overhead", "100%", TAU_ADIOS2_PERIODIC="0").returncode == 0
     trace = read_whole(stream(tmp_path))
     assert trace.counts()["f"] == 150_000
     # 300,000 rows are 14.4 MB.

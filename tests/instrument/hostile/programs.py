@@ -58,9 +58,7 @@ HIDING: Final = frozenset(("too deep",))
 """Ways by which others are hidden for a moment, and a call may be recorded as two; drawn with plain calls."""
 _PYTHON_HEAD = """
 import json, multiprocessing, os, signal, sys, threading, time
-from collections import Counter
 
-CALLS = Counter()
 SLEPT = set()
 FORK = multiprocessing.get_context("fork")
 
@@ -84,13 +82,13 @@ def drive(coroutine, is_cancelled=False):
         pass
 
 def in_child(callee):
-    CALLS.clear()
+    CALLS.update(dict.fromkeys(CALLS, 0))
     callee()
     leave()
 
 def leave():
     with open(f"calls.{os.getpid()}.json", "w") as file:
-        json.dump(CALLS, file)
+        json.dump({name: calls for name, calls in CALLS.items() if calls}, file)
 """
 
 _C_HEAD = """
@@ -168,9 +166,10 @@ def python_text(seeds: Sequence[int], ways: Sequence[str] = ()) -> str:
     """Return a module that runs the programs of all seeds, one after the other; by default they are drawn
     from all ``ways`` that hide nothing.
     """
-    parts = [_PYTHON_HEAD]
+    parts, names = [_PYTHON_HEAD], list[str]()
     for seed in seeds:
         nodes = tree(seed, ways or _sound(PYTHON_WAYS))
+        names += [node.name for node in nodes]
         for node in nodes:
             body = f'CALLS["{node.name}"] += 1\n'
             body += "if depth:\n    " + node.name + "(depth - 1)\n    return\n"
@@ -182,8 +181,10 @@ def python_text(seeds: Sequence[int], ways: Sequence[str] = ()) -> str:
                 body += f"for _ in range({times}):\n{textwrap.indent(call, '    ')}\n"
             body += "if fails:\n    raise ValueError\n"
             parts.append(f"def {node.name}(depth=0, fails=False):\n{textwrap.indent(body, '    ')}")
+    # A dict, and with all names: to count then calls nothing, which would fail at the limit of recursion.
+    counts = f"CALLS = dict.fromkeys({names}, 0)"
     runs = "\n".join(f"p{seed}_f0()" for seed in seeds)
-    return "\n".join([*parts, runs, "leave()", ""])
+    return "\n".join([*parts, counts, runs, "leave()", ""])
 
 
 def c_text(seeds: Sequence[int]) -> str:

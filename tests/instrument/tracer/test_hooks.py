@@ -8,40 +8,47 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core import traceschema
-from chimbuko.instrument.hooks import codes
 from chimbuko.instrument.hooks.hookkeeper import Gaps
 from tests.instrument.tracer.test_children import metadata, streams
 from tests.instrument.tracer.traced_program import Stream, run_traced, write_program
 
+NO_COMPILER = "no-such-compiler"
+"""Without one a hook in Python records all functions."""
 pytestmark = pytest.mark.skipif(
     sys.version_info >= (3, 12), reason="from Python 3.12 on there is no hook that could be taken out"
 )
 
 
-def traced(folder: Path, text: str) -> Stream:
-    done = run_traced(write_program(folder, text))
+def traced(folder: Path, text: str, **variables: str) -> Stream:
+    done = run_traced(write_program(folder, text), **variables)
     assert (done.returncode, done.stderr) == (0, "")
     (stream,) = streams(folder).values()
     assert stream.open_timers() == []
     return stream
 
 
+AT_THE_LIMIT = """
+    def step(): pass
+    def down(n): return down(n + 1)
+    def main():
+        for number in range(4):
+            step()
+            try: down(0)
+            except RecursionError: pass
+    main()
+"""
+
+
+def test_nothing_is_missing_at_the_limit_of_recursion(tmp_path: Path) -> None:
+    stream = traced(tmp_path, AT_THE_LIMIT)
+    assert (stream.counts()["step"], metadata(stream, traceschema.NOT_RECORDED)) == (4, "")
+    assert stream.counts()["down"] % 4 == 0
+
+
 def test_calls_after_an_error_at_the_limit_of_recursion_are_recorded(tmp_path: Path) -> None:
-    stream = traced(
-        tmp_path,
-        """
-        def step(): pass
-        def down(n): return down(n + 1)
-        def main():
-            for number in range(4):
-                step()
-                try: down(0)
-                except RecursionError: pass
-        main()
-        """,
-    )
-    counts = stream.counts()
-    assert (counts["step"], counts["main"]) == (4, 1)
+    stream = traced(tmp_path, AT_THE_LIMIT, CC=NO_COMPILER)
+    # A call around a time without a hook of more than 10 ms, as on a busy machine, is recorded as two.
+    assert stream.counts()["step"] == 4 and stream.counts()["main"] >= 1
     assert "4 times" in metadata(stream, traceschema.NOT_RECORDED)
     # The calls that the error ended have ended before the next one began.
     assert max(call.depth for call in stream.calls() if call.name == "step") == 3
@@ -160,7 +167,3 @@ def test_gaps_are_described_together() -> None:
     assert gaps.text(2_000_000_000).startswith("calls of 100.0 ms, once, first at 0.500 s: ")
     gaps.open[1] = 1_250_000_000
     assert gaps.text(2_000_000_000).startswith("calls of 850.0 ms, 2 times, first at 0.250 s: ")
-
-
-def test_the_tracer_names_what_is_not_recorded_as_readers_do() -> None:
-    assert codes.NOT_RECORDED == traceschema.NOT_RECORDED
