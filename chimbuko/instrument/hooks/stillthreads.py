@@ -77,8 +77,8 @@ class _Look:
 class StillThreads:
     """Looks at the threads of a process, from a thread of ours.
 
-    Only a call in which nothing was recorded for ``LEAST_NS`` is looked into: of fast calls nothing is asked but
-    whether there were any.
+    Only a call in which nothing was recorded for ``LEAST_NS`` is looked into: of fast calls nothing is asked
+    but whether there were any.
     """
 
     def __init__(self, recorder: LookRecorder) -> None:
