@@ -39,8 +39,10 @@ def have_interpreter() -> None:
     sum(range(12_000_000))
 
 
-def prepare(name: str) -> None:
+def prepare(name: str, is_delayed: bool) -> None:
     """Begin what delays the next step."""
+    if not is_delayed:
+        return
     if name == "lock":
         is_held.clear()
         threading.Thread(target=hold_lock).start()
@@ -90,8 +92,7 @@ def main(name: str, folder: str = ".") -> None:
     if name == "import":
         write_slow_modules(Path(folder) / "site-packages")
     for number in range(STEPS):
-        if number in DELAYED:
-            prepare(name)
+        prepare(name, number in DELAYED)
         step(name, number, number in DELAYED)
         time.sleep(0.002)
     del kept

@@ -27,8 +27,9 @@ PERIOD_S = 1.0
 RUNNING_SHARE = 0.05
 """A thread that ran for so much of the last period is looked at fast; main threads always are."""
 MOST_FAST = 64
-EXPECTED_US = 10_000_000
-"""Time for which a process is looked at that may become a rank."""
+EXPECTED_US, SOON_US = 10_000_000, 500_000
+"""Time for which a process is looked at that may become a rank, and the rest of it once another one is: most
+of the others have started the ranks."""
 AROUND_LOSS_US = 1_000_000
 """Rows from so long before a loss and behind it leave the node."""
 
@@ -55,6 +56,8 @@ class Collector:
         self._watched: dict[int, Watched] = {}
         self._expected: dict[int, int] = {}
         """Processes that may become ranks, and until when they are looked at, in µs."""
+        self._strangers: set[int] = set()
+        """Processes of which that did not come true."""
         self._names = ThreadNames()
         self._rows = KeptRows()
         self._batches = BatchMaker(node, time.time_ns() // 1000, self._names)
@@ -69,6 +72,10 @@ class Collector:
     def watch(self, one: Watched) -> None:
         """A rank's process, of which threads are sampled from now on."""
         self._watched[one.pid] = one
+        self._expected.pop(one.pid, None)
+        self._strangers.discard(one.pid)
+        soon_us = time.time_ns() // 1000 + SOON_US
+        self._expected = {pid: min(until_us, soon_us) for pid, until_us in self._expected.items()}
         self._names.number(one.pid, one.pid, 0)
         self._looks.add(one.pid)
         self._losses.setdefault(one.pid, (one, LossesOfThread()))
@@ -139,7 +146,9 @@ class Collector:
         for kind in ("threads", LOOKS):
             of_threads = rows[kind]
             has_run = (of_threads["ran_us"] > 0) | (of_threads["waited_us"] > 0)
-            rows[kind] = of_threads[has_run | (of_threads["pid"] == of_threads["tid"])]
+            is_main = of_threads["pid"] == of_threads["tid"]
+            is_other = np.isin(of_threads["pid"], list(self._strangers))
+            rows[kind] = of_threads[~is_other & (has_run | is_main)]
         count = sum(map(len, rows.values()))
         if not count or not self._batches.admits(count):
             return None
@@ -200,7 +209,11 @@ class Collector:
 
     def _choose_fast(self, last: Sample | None, sample: Sample) -> None:
         """Choose the threads that are sampled fast: the main ones, and those that ran."""
-        self._expected = {pid: until for pid, until in self._expected.items() if until > sample.time_us}
+        now_us = time.time_ns() // 1000
+        over = {pid for pid, until_us in self._expected.items() if until_us <= now_us}
+        self._strangers |= over
+        for pid in over:
+            del self._expected[pid]
         chosen = {pid: pid for pid in (*self._watched, *self._expected)}
         is_running = bool(self._expected)
         if last is not None:

@@ -172,7 +172,7 @@ class _Thread:
         if call not in FILES:
             return call, ""
         try:
-            path = os.readlink(f"/proc/{self._pid}/fd/{argument(data, 0)}")
+            path = os.readlink(f"/proc/{self._pid}/fd/{argument(data, 0)}").encode(errors="replace").decode()
         except OSError:
             return call, ""
         if path.startswith(_NO_FILES):

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.monitor.collector import batchmaker
+from chimbuko.monitor.collector import collector as collectormodule
 from chimbuko.monitor.collector.collector import Collector
 from chimbuko.monitor.collector.fastring import SliceRing
 from chimbuko.monitor.collector.lossfinder import LEAST_LOST_US
@@ -334,3 +335,21 @@ def test_what_ended_processes_ran_is_not_known_where_stat_is_damaged() -> None:
     assert parse_ended_ticks(b"7 (a) b) S " + numbers) == 2
     for data in (b"", b"7 (app) S 1 2", b"7 (app) S " + numbers.replace(b"1", b"-1")):
         assert parse_ended_ticks(data) == 0
+
+
+def test_a_process_is_looked_at_before_it_is_known_to_be_a_rank(
+    busy: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collectormodule, "SOON_US", 0)
+    collector, began_us = Collector("here"), now_us()
+    for pid in (busy.pid, os.getppid()):
+        collector.expect(pid, began_us)
+    for _ in range(3):
+        collector.fast(now_us())
+        time.sleep(0.02)
+    known_us = now_us()
+    collector.watch(Watched(busy.pid, 0, 0))
+    rows = sampled(collector).look_rows()
+    collector.close()
+    assert set(rows["pid"].tolist()) == {busy.pid}, "who has started the rank is looked at no longer"
+    assert rows["begin_us"].min() < known_us
