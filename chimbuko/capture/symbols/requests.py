@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chimbuko.capture.symbols.loadbase import deduce_base
+from chimbuko.capture.symbols.maps import deduce_base
 from chimbuko.core.arrays import UInt64Array
 
 

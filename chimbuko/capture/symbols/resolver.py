@@ -9,8 +9,7 @@ from pathlib import Path
 
 from chimbuko.capture.symbols.cache import SymbolCache, binary_key
 from chimbuko.capture.symbols.client import ask
-from chimbuko.capture.symbols.loadbase import deduce_base
-from chimbuko.capture.symbols.maps import MAPPED_FILE, mapping_at, parse_maps
+from chimbuko.capture.symbols.maps import MAPPED_FILE, deduce_base, mapping_at, parse_maps
 from chimbuko.capture.symbols.maps import Mapping as MappedFile
 from chimbuko.capture.symbols.requests import BinarySymbols, Request
 from chimbuko.capture.symbols.taunames import Unresolved, find_unresolved, offset_name, with_places

@@ -33,13 +33,38 @@ from chimbuko.instrument.recorder.ringfolder import (
     remove_ring_folder,
     unwritten,
 )
-from chimbuko.instrument.recorder.unrecorded import unrecorded_starts
 from chimbuko.instrument.tracer.chunks import Handover, Header
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
 from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
 from chimbuko.instrument.tracer.writerserver import MOST_AT_A_TIME
 from chimbuko.runtime.process.lifetime import Sacrifice, log, oom_score, set_oom_score
 from chimbuko.runtime.process.ranks import rank_from, stated_rank
+
+SUFFIX = ".unrecorded"
+"""End of the names of the library's files about such starts, in a folder of rings."""
+_MOST_NAMED = 3
+
+
+def unrecorded_starts(folder: Path) -> list[str]:
+    """Return a sentence for each program that has started others so, and what it preloaded into them."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    with suppress(OSError):
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            starter, started, preloaded, *_ = [*path.read_text(errors="replace").split("\n"), "", ""]
+            names = found.setdefault((os.path.basename(starter), preloaded), {})
+            names[os.path.basename(started)] = None
+    return [_sentence(starter, list(names), preloaded) for (starter, preloaded), names in found.items()]
+
+
+def _sentence(starter: str, started: list[str], preloaded: str) -> str:
+    more = f" and {len(started) - _MOST_NAMED} more" if len(started) > _MOST_NAMED else ""
+    names = f"{', '.join(started[:_MOST_NAMED])}{more}"
+    what, advice = "without LD_PRELOAD", "leave LD_PRELOAD as it is"
+    if preloaded:
+        what = "with an LD_PRELOAD of its own"
+        advice = f"add to what is there, as in LD_PRELOAD={preloaded}:$LD_PRELOAD"
+    return f"{starter} starts {names} {what}, so nothing records it; {advice}"
+
 
 LOOK_PERIOD_S = 0.1
 """Time between two looks at how full the rings are. A ring fills up in 13 ms at 5 million events a second,

@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from chimbuko.capture.symbols.maps import MAPPED_FILE, Mapping, mapping_at, parse_maps
 from chimbuko.capture.symbols.resolver import Resolver
-from chimbuko.core.arrays import Int64Array, UInt64Array
+from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.redaction import without_secrets
-from chimbuko.core.sourcecensus import CALL_COUNTS
+from chimbuko.core.sourcecensus import CALL_COUNTS, LEFT_OUT, UNCOUNTED
 from chimbuko.core.traceschema import (
     ENDING,
     LEFT_OUT_AT_TIMES,
@@ -35,15 +35,142 @@ from chimbuko.core.traceschema import (
 from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
-from chimbuko.instrument.recorder.lanes import Lanes, NativeThreads
-from chimbuko.instrument.recorder.layout import COMMUNICATORS, NAMED, Kind
-from chimbuko.instrument.recorder.leftout import describe_left_out
+from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_EARLIER, NAMED, Kind
+from chimbuko.instrument.recorder.leftout import describe_left_out, summed
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
-from chimbuko.instrument.recorder.unseen import call_counts, describe_unseen
 from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.processmetadata import describe_process
+
+_NO_ROOM = "for which there was no room"
+_TOO_DEEP = "nested too deeply"
+_INTERRUPTING = "of signals' handlers that came while an event was written"
+_STACKLESS = "on more stacks than there are lanes for"
+_MOST_NAMED = 5
+
+
+def _call_counts(process: ProcessFile, rings: Sequence[Ring], recorded: int) -> dict[str, int]:
+    """Return how many calls were seen, recorded, and not recorded by each reason; 0 where there were none.
+
+    Calls of threads that have no ring are not seen, nor those of call sites that are disarmed.
+
+    Parameters
+    ----------
+    recorded
+        Number of calls that were recorded.
+    """
+    reasons = {LEFT_OUT: int(summed(ring.left_out() for ring in rings).sum()), **_by_reason(rings)}
+    uncounted = int(np.count_nonzero(process.field("functions")["uncounted_ns"]))
+    seen = recorded + sum(reasons.values())
+    return {"seen": seen, "recorded": recorded, **reasons, UNCOUNTED: uncounted}
+
+
+def _by_reason(rings: Sequence[Ring]) -> dict[str, int]:
+    return {
+        _NO_ROOM: _sum(rings, "dropped_calls"),
+        _TOO_DEEP: _sum(rings, "too_deep"),
+        _INTERRUPTING: _sum(rings, "interrupting_calls"),
+        _STACKLESS: _sum(rings, "stackless_calls"),
+    }
+
+
+def _describe_unseen(
+    process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
+) -> list[str]:
+    """Describe what was not recorded but for the functions that are left out: an entry for each kind."""
+    reasons = {reason: number for reason, number in _by_reason(rings).items() if number}
+    found = []
+    if calls := sum(reasons.values()):
+        why = ", ".join(
+            f"{number} {reason}" if len(reasons) > 1 else reason for reason, number in reasons.items()
+        )
+        found.append(f"{calls} calls {why}{_by_function(process, rings, names_of)}")
+    others = {
+        "messages and counters": _sum(rings, "dropped_rows"),
+        "threads": process.number("threads_without_ring"),
+        "messages beyond the table of requests": process.number("lost_requests"),
+        "ends of calls that began on another thread": _sum(rings, "strayed_calls"),
+    }
+    return found + [f"{number} {what}" for what, number in others.items() if number]
+
+
+def _by_function(
+    process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
+) -> str:
+    keys, calls = process.field("functions")["key"], summed(ring.dropped() for ring in rings)
+    (rows,) = np.nonzero((calls > 0) & (keys > 0))
+    if not len(rows):
+        return ""
+    rows = rows[np.argsort(-calls[rows], kind="stable")][:_MOST_NAMED]
+    names = names_of([int(key) for key in keys[rows]])
+    parts = [f"{calls[row]} of {name}" for row, name in zip(rows, names, strict=True)]
+    others = int(calls.sum() - calls[rows].sum())
+    parts += [f"{others} of others"] if others else []
+    return f" ({', '.join(parts)})"
+
+
+def _sum(rings: Sequence[Ring], field: str) -> int:
+    return sum(ring.number(field) for ring in rings)
+
+
+class _Lanes:
+    """Lanes of one ring, whose events are taken piece by piece.
+
+    Parameters
+    ----------
+    own
+        Number of the lane of the thread's own stack.
+    """
+
+    def __init__(self, own: int) -> None:
+        self._present = own
+        self._last_ns: dict[int, int] = {}
+        """Time of the last event of each lane."""
+
+    def split(self, events: Events) -> Iterator[tuple[int, Events]]:
+        """Yield the number and the events of each lane, in order of time."""
+        kinds = events["kind"]
+        says_lane = (kinds <= Kind.EXIT) | (kinds == Kind.LANE)
+        lanes = _filled(events["tag"].astype(np.int64), says_lane, self._present)
+        self._present = int(lanes[-1])
+        is_kept = kinds != Kind.LANE
+        for lane in np.unique(lanes[is_kept]).tolist():
+            of_lane = events[is_kept & (lanes == lane)]
+            is_earlier = (of_lane["kind"] == Kind.EXIT) & (of_lane["request"] == LEFT_EARLIER)
+            if is_earlier.any():
+                last_ns = self._last_ns.get(lane, int(of_lane["time_ns"][0]))
+                of_lane["time_ns"] = _filled(of_lane["time_ns"], ~is_earlier, last_ns)
+            self._last_ns[lane] = int(of_lane["time_ns"][-1])
+            yield lane, of_lane
+
+
+class NativeThreads:
+    """Threads that have one ring, one after the other, by the numbers that the system gives them.
+
+    Parameters
+    ----------
+    first
+        Number of the thread that is known to have it.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._present = first
+
+    def split(self, events: Events) -> Iterator[tuple[int, Events]]:
+        """Yield the number and the events of each thread, in order of time."""
+        is_new = (events["kind"] == Kind.LANE) & (events["value"] > 0)
+        threads = _filled(events["value"].astype(np.int64), is_new, self._present)
+        self._present = int(threads[-1])
+        is_kept = events["kind"] != Kind.LANE
+        for thread in np.unique(threads[is_kept]).tolist():
+            yield thread, events[is_kept & (threads == thread)]
+
+
+def _filled(values: Int64Array, is_known: BoolArray, first: int) -> Int64Array:
+    """Return the values with each unknown one as the last known one before it."""
+    places = np.maximum.accumulate(np.where(is_known, np.arange(len(values)), -1))
+    return np.where(places >= 0, values[places], first)
 
 
 class Mappings:
@@ -123,7 +250,7 @@ class Recording:
         self._listing = Listing(path.parent)
         self._rings: dict[str, Ring | None] = {}
         """Rings by file name; None for one that is damaged."""
-        self._lanes: dict[str, Lanes | NativeThreads] = {}
+        self._lanes: dict[str, _Lanes | NativeThreads] = {}
         """Lanes of the rings, by file name."""
         self._new_threads: dict[int, Ring] = {}
         """Lanes whose native ids are not in the metadata yet, with their rings."""
@@ -241,7 +368,7 @@ class Recording:
             if name.startswith(stem) and name.endswith(".ring") and name not in self._rings:
                 try:
                     ring = self._rings[name] = Ring(self.process.path.with_name(name))
-                    own = NativeThreads(ring.number("tid")) if self._is_beside else Lanes(ring.thread)
+                    own = NativeThreads(ring.number("tid")) if self._is_beside else _Lanes(ring.thread)
                     self._lanes[name] = own
                     self._known_lanes.add(ring.thread)
                     self._new_threads[ring.thread] = ring
@@ -385,9 +512,9 @@ class Recording:
         if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
             found[ENDING] = ending
         rings = self._sound_rings()
-        unseen = ", ".join(describe_unseen(self.process, rings, self._resolved))
+        unseen = ", ".join(_describe_unseen(self.process, rings, self._resolved))
         said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi()
-        found[CALL_COUNTS] = json.dumps(call_counts(self.process, rings, self._recorded))
+        found[CALL_COUNTS] = json.dumps(_call_counts(self.process, rings, self._recorded))
         if said:
             found[NOT_RECORDED] = "; ".join(said)
         return {(MAIN_THREAD, key): value for key, value in found.items()}

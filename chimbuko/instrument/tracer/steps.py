@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from chimbuko.core.arrays import Int64Array, UInt64Array
+from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
 from chimbuko.core.traceschema import NO_DETAILS, ROOT_TIMER_NAME, StreamNames
-from chimbuko.instrument.hooks.codes import CALL_COUNTS, FOUND, LEFT_OUT_FUNCTIONS, NOT_RECORDED
+from chimbuko.instrument.hooks.codes import CALL_COUNTS, FOUND, LEFT_OUT_FUNCTIONS, NOT_RECORDED, SWITCHED
 from chimbuko.instrument.tracer.chunks import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
@@ -26,8 +26,97 @@ from chimbuko.instrument.tracer.chunks import (
     Header,
     ThreadRows,
 )
-from chimbuko.instrument.tracer.foundcalls import open_timers, settled
-from chimbuko.instrument.tracer.laneswitches import LaneSwitches
+
+
+class LaneSwitches:
+    """Switches so far: the lane on which each thread is."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, int] = {}
+
+    def divided(self, threads: Iterable[ThreadRows]) -> Iterator[ThreadRows]:
+        """Yield the rows of each lane; a thread that never switches is one lane of its own number."""
+        for rows in threads:
+            events = np.frombuffer(rows.events, np.int64).reshape(-1, EVENT_COLUMNS)
+            is_switch = (events[:, 0] <= SWITCHED) & (events[:, 0] > FOUND)
+            if rows.thread in self._lanes or is_switch.any():
+                yield from self._divided(rows, events, is_switch)
+            else:
+                yield rows
+
+    def _divided(self, rows: ThreadRows, events: Int64Array, is_switch: BoolArray) -> Iterator[ThreadRows]:
+        switches = events[is_switch]
+        lanes = np.append(self._lanes.get(rows.thread, rows.thread), SWITCHED - switches[:, 0])
+        self._lanes[rows.thread] = int(lanes[-1])
+        of_event = lanes[np.cumsum(is_switch)]
+        kept = ~is_switch
+        parts = {"events": (events[kept], of_event[kept])}
+        widths = {"comms": COMM_COLUMNS, "counters": COUNTER_COLUMNS, "operations": OPERATION_COLUMNS}
+        for name, columns in widths.items():
+            of_kind = np.frombuffer(getattr(rows, name), np.int64).reshape(-1, columns)
+            parts[name] = of_kind, lanes[np.searchsorted(switches[:, 1], of_kind[:, -1], "right")]
+        if rows.details:
+            details = np.frombuffer(rows.details, np.int64).reshape(-1, DETAIL_COLUMNS)
+            parts["details"] = details, parts["comms"][1]
+        for lane in sorted({int(lane) for _, of_rows in parts.values() for lane in np.unique(of_rows)}):
+            of_lane = {name: values[of_rows == lane].tobytes() for name, (values, of_rows) in parts.items()}
+            yield ThreadRows(lane, **of_lane)
+
+
+LONGEST_UNWINDING_NS = 10_000_000
+"""Longest time without a hook after which a call that is open again is taken for the same one: an error
+passes 1,000 frames in 1 ms, and a program may call a function again within 10 ms.
+"""
+
+
+def settled(events: Int64Array, before: list[int], last_ns: int, base: int) -> Int64Array:
+    """Return events in which the rows of calls that were found open have become EXITs and ENTRYs.
+
+    A call that ended unseen ends with the last event before. After a longer time, one that is open on both
+    sides may be two, so it is recorded as two: a call must never seem longer than it was.
+
+    Parameters
+    ----------
+    before
+        Timers that were open before the events, the outermost first.
+    last_ns
+        Time of the last event before.
+    base
+        Number of the outermost calls that were never in doubt.
+    """
+    parts, start = [], 0
+    for at in np.flatnonzero(events[:, 0] <= FOUND).tolist():
+        part = events[start:at]
+        before = open_timers(before, part[:, 0])
+        last_ns = int(part[-1, 1]) if len(part) else last_ns
+        now_ns = int(events[at, 1])
+        start = at + 1 + FOUND - int(events[at, 0])
+        found = (events[at + 1 : start, 0] >> 1).tolist()
+        same = _common(before[base:], found) if now_ns - last_ns <= LONGEST_UNWINDING_NS else 0
+        ended = [(timer << 1 | EXIT, last_ns) for timer in reversed(before[base + same :])]
+        begun = [(timer << 1, now_ns) for timer in found[same:]]
+        parts += [part, np.array(ended + begun, np.int64).reshape(-1, EVENT_COLUMNS)]
+        before, last_ns = before[:base] + found, now_ns
+    return np.concatenate((*parts, events[start:]))
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+def open_timers(before: list[int], codes: Int64Array) -> list[int]:
+    """Return the open timers, the outermost first, after the events ``codes``; ``before`` were open."""
+    if not len(codes):
+        return before
+    exits = (codes & 1).astype(bool)
+    depth = len(before) + np.cumsum(np.where(exits, -1, 1))
+    # A call is still open if the depth never falls below that after its entry again.
+    lowest_after = np.minimum.accumulate(depth[::-1])[::-1]
+    entered = codes[~exits & (lowest_after >= depth)] >> 1
+    return before[: max(0, int(lowest_after[0]))] + [int(timer) for timer in entered]
+
 
 _SAID_LAST = (NOT_RECORDED, LEFT_OUT_FUNCTIONS, CALL_COUNTS)
 """Keys of metadata that change until the end, while a stream has each once."""

@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
 from chimbuko.capture.symbols.taunames import is_offset_name
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.causes.recurrence import RecurrenceKind
-from chimbuko.core.calls.census import Census, census_of
+from chimbuko.core.calls.census import AT_THE_END, Census, census_of, share_of
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import NO_ROOM_RECORDS, StreamHealth
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, UNRESOLVED
 from chimbuko.core.units import format_duration_us, number_of
-from chimbuko.launcher.outcome.census import missing_calls, without_loss
 from chimbuko.launcher.outcome.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
 from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
+    MAKE_ROOM,
     MISSED_STEPS,
     NO_STREAM,
     NO_STREAM_FOR_REASONS,
@@ -53,6 +54,32 @@ from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.runtime.protocol.telemetry import SlowRank
 from chimbuko.runtime.runs.directory import RunDirectory
+
+_ADVICE = {
+    AT_THE_END: f"their reader was killed, was replaced or could not keep up; {MAKE_ROOM}",
+}
+
+
+def _missing_calls(census: Census) -> list[Loss]:
+    """Return the calls that are missing, a loss for each reason."""
+    return [
+        Loss(f"{share_of(number, census.seen)} {reason}", _ADVICE.get(reason, ""))
+        for reason, number in census.differences.items()
+    ]
+
+
+def _without_loss(census: Census, reservations: Sequence[str]) -> str:
+    """Return the words for a run of which nothing is known to be lost.
+
+    Parameters
+    ----------
+    reservations
+        Why more may be lost than was counted, in words.
+    """
+    if reservations:
+        return f"no loss known, but {' and '.join(reservations)}: see below"
+    return census.sentence
+
 
 CAME = {
     Transport.FILES.value: " through files",
@@ -261,7 +288,7 @@ def summary_lines(summary: Summary) -> list[str]:
         + (f" ({summary.reduction:.0f}× less)" if summary.reduction >= LEAST_REDUCTION else "")
     )
     if summary.ranks:
-        lines += loss_lines(losses_of(summary), without_loss(summary.census, _reservations(summary)))
+        lines += loss_lines(losses_of(summary), _without_loss(summary.census, _reservations(summary)))
         lines += place_lines(summary.lossy)
     lines += [
         f"Unresolved: {number_of(number, 'functions')} of {program}, known by address only; "
@@ -389,7 +416,7 @@ def _reservations(summary: Summary) -> list[str]:
 
 def losses_of(summary: Summary) -> list[Loss]:
     """All that was lost; never nothing where no call was seen."""
-    losses = missing_calls(summary.census)
+    losses = _missing_calls(summary.census)
     losses += [counted(kind, number) for kind, number in summary.losses.items()]
     if summary.gap_steps:
         losses.append(counted(_gaps(summary.transport), summary.gap_steps))

@@ -10,9 +10,8 @@ from chimbuko.ad.analysis.streamanalysis import Findings, StreamIdentity
 from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.analysis.streamtelemetry import StreamTelemetry
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
-from chimbuko.ad.offline.lockstep import Lockstep
+from chimbuko.ad.offline.lockstep import Lockstep, Unsent
 from chimbuko.ad.offline.lockstepstream import EpochClosed
-from chimbuko.ad.offline.unsent import Unsent
 from chimbuko.core.calls.pathtable import PATH
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import PROFILE

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
-from chimbuko.ad.offline.unsent import Unsent
+from chimbuko.ad.offline.lockstep import Unsent
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import schema_of
 from chimbuko.core.traceschema import EVENT_TIMER, EVENT_TYPE, StreamNames

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.capture.symbols.loadbase import PAGE, deduce_base
+from chimbuko.capture.symbols.maps import PAGE, deduce_base
 
 BASE = 0x5581F0A6E000
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from chimbuko.instrument.hooks.codes import FOUND
 from chimbuko.instrument.pythonmpi.mergedrows import FOREIGN_THREADS, MergedRows
 from chimbuko.instrument.pythonmpi.source import Renumbering, Source
-from chimbuko.instrument.recorder.lanes import NativeThreads
 from chimbuko.instrument.recorder.layout import EVENT, Kind
+from chimbuko.instrument.recorder.recording import NativeThreads
 from chimbuko.instrument.tracer.chunks import ThreadRows
 
 PID = 100

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from chimbuko.instrument.recorder.again import with_library
+from chimbuko.instrument.recorder.drain import SUFFIX, unrecorded_starts
 from chimbuko.instrument.recorder.ringfolder import LOG_NAME
-from chimbuko.instrument.recorder.unrecorded import SUFFIX, unrecorded_starts
 from tests.instrument.recorder.mpi import WHEEL
 from tests.instrument.recorder.streams import TRACE, await_drains, record
 from tests.instrument.recorder.test_functions import compiled

@@ -11,8 +11,7 @@ import pytest
 from chimbuko.instrument.hooks.codes import FOUND, SWITCHED
 from chimbuko.instrument.hooks.sourcefiles import SourceFiles
 from chimbuko.instrument.tracer.chunks import SEND, ThreadRows
-from chimbuko.instrument.tracer.foundcalls import LONGEST_UNWINDING_NS, settled
-from chimbuko.instrument.tracer.laneswitches import LaneSwitches
+from chimbuko.instrument.tracer.steps import LONGEST_UNWINDING_NS, LaneSwitches, settled
 from tests.instrument.tracer.test_children import streams
 from tests.instrument.tracer.test_steps import Row, entry, leave, packed
 from tests.instrument.tracer.traced_program import run_traced, write_program

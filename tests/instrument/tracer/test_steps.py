@@ -15,8 +15,7 @@ from chimbuko.core.traceschema import (
     EVENT_TYPE,
 )
 from chimbuko.instrument.tracer.chunks import ENTRY, EXIT, RECEIVE, SEND, Handover, Header, ThreadRows
-from chimbuko.instrument.tracer.foundcalls import open_timers
-from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, StepBuilder
+from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, StepBuilder, open_timers
 
 HEADER = Header("app", rank=3, clock_offset_ns=1_000_000_000_000)
 

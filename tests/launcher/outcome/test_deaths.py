@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.launcher.outcome.deaths import death_lines
+from chimbuko.launcher.outcome.losses import death_lines
 
 KILLED = "died (killed, or ended without an exit) in main > MPI_Barrier()"
 

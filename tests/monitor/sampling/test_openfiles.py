@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from chimbuko.monitor.sampling.openfiles import busiest_file
+from chimbuko.monitor.sampling.watch import busiest_file
 
 
 def test_the_file_that_is_written_farthest_is_named(tmp_path: Path) -> None:
