@@ -19,7 +19,8 @@ import pytest
 
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.runtime.runs.scratch import left_behind
