@@ -59,7 +59,7 @@ class ServerPart:
         if options.metrics is not None:
             metrics = MetricsPort(options.metrics, os.environ[TOKEN_VARIABLE])
         self.facts = {"metrics": metrics.url} if metrics else {}
-        """What it reports when it is ready."""
+        """Facts that the process reports when it is ready."""
         broker, place = (
             RunBroker.from_environment(options.run_id),
             StateFile(options.state, options.state_copy),

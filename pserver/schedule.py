@@ -57,7 +57,7 @@ class Life(Enum):
 
     SERVING = "serving"
     STOPPING = "stopping"
-    """It was asked to end, and merges what is left."""
+    """The server was asked to end, and merges what is left."""
     ENDED = "ended"
     """Nothing follows after its last instructions."""
 

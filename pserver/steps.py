@@ -39,7 +39,7 @@ class ReportSought(_Event):
 
 
 class ReportMade(_Event):
-    """There is a new report to the store."""
+    """Event: there is a new report to the store."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a stream has learned and nobody has been sent yet. No I/O."""
+"""Statistics that a stream has learned and not sent yet. No I/O."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Uncommitted:
 
 @dataclass(frozen=True)
 class Told:
-    """What the store has been told of a stream beside its calls and steps."""
+    """Facts of a stream that the store has, beside its calls and steps."""
 
     metadata: frozenset[tuple[int, int, str]] = frozenset()
     """Keys of its metadata."""

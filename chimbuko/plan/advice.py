@@ -11,7 +11,7 @@ from chimbuko.plan.prediction import Prediction, interval, predict
 from chimbuko.plan.workflow import Group, Placement, Workflow
 
 MOST_GROUPS = 4
-"""That take turns with the same tasks."""
+"""Most groups that take turns with the same tasks."""
 MOST_PLACEMENTS = 100_000
 AS_GOOD = 0.02
 """Share by which a placement may be slower than the fastest and is as good: predictions are no better."""

@@ -1,6 +1,6 @@
 """Models fitted to measured points: the form that predicts each point best from all others.
 
-Which points to measure: as few as a model needs, where they cost least.
+The module also chooses the points to measure: as few as a model needs, where they cost least.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Fit:
 
     @property
     def idle_parameters(self) -> tuple[str, ...]:
-        """Those on which the time does not depend."""
+        """Parameters on which the time does not depend."""
         return tuple(name for name in self.measured.parameters if name not in self.model.form.parameters)
 
 

@@ -19,11 +19,11 @@ class Where(StrEnum):
     """Place of the analysis."""
 
     SHARED = "shared"
-    """On all cores of the node, with the application: synchronous, equation 4."""
+    """Tasks on all cores of the node, in turn with the application: synchronous, equation 4."""
     INSIDE = "inside"
-    """On some of the application's cores, whose ranks all others then wait for."""
+    """Tasks on some of the application's cores, for whose ranks all others then wait."""
     OWN = "own"
-    """On cores that the application does not use: asynchronous, equation 5."""
+    """Tasks on cores that the application does not use: asynchronous, equation 5."""
 
 
 @dataclass(frozen=True)

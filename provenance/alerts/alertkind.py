@@ -1,4 +1,4 @@
-"""What each kind of alert has in common with the others."""
+"""Base of all kinds of alert."""
 
 from __future__ import annotations
 

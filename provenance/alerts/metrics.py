@@ -25,7 +25,7 @@ class MetricAlert(Alert, frozen=True, kw_only=True, tag="metric"):
     step: int
     """Step of the program at which it was found."""
     found_us: int
-    """When that step was published, in µs since the epoch."""
+    """Time at which that step was published, in µs since 1970."""
 
 
 class MetricAlerts(AlertKind):

@@ -34,9 +34,9 @@ def headline(whole: WholeChange, rows: Sequence[TimeChange]) -> str:
 
 
 def leading_rows(whole: WholeChange, rows: Sequence[TimeChange]) -> list[TimeChange]:
-    """Return the rows that are sure and go the way of the whole, the largest first.
+    """Return the rows that are sure and change in the same direction as the whole, the largest first.
 
-    Those of functions that wait come last, for they wait for others.
+    Rows of functions that wait come last, as these wait for others.
     """
     found = [row for row in rows if row.verdict == whole.verdict]
     return sorted(found, key=lambda row: (row.is_waiting, -abs(row.change_us)))

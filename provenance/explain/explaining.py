@@ -118,7 +118,7 @@ def explain(
 
 @dataclass(frozen=True)
 class _Told:
-    """What was told of an incident before."""
+    """Explanation of an incident that was already sent."""
 
     culprit: tuple[object, ...]
     sentence: str

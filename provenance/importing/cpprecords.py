@@ -172,7 +172,7 @@ class ForeignCall:
     """Content of one record of the C++ Chimbuko."""
 
     record: CallRecord
-    """Record of ours, whose model is not numbered and whose detector is not named yet."""
+    """The same call as our record; its model's number and its detector's name are not filled in yet."""
     learned: Learned | None
     """Model that the detector had of the function."""
     metric: str | None

@@ -67,7 +67,7 @@ class FindingsRead:
 
 @dataclass(frozen=True)
 class Asked:
-    """It was looked whether a copy of the store is asked for."""
+    """Event: requests for a copy of the store were looked up."""
 
     time_s: float
     request: bytes | None
@@ -78,11 +78,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Copied:
-    """It was tried to make a copy of the store."""
+    """Event: a copy of the store was made, or could not be made."""
 
     time_s: float
     asked: Asked
-    """What was asked for when it was begun."""
+    """Requests that were known when the copy was begun."""
     is_made: bool
 
 

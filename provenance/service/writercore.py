@@ -196,7 +196,7 @@ class WriterCore:
         """Entries that came and are not acknowledged yet."""
         self._stored_at_s = -inf
         self._findings = -inf, b""
-        """When findings are to be read next, and the message of those that are stored."""
+        """Time at which findings are read next, and the message of those that are stored."""
         self._copies = copies
         self._troubles = Troubles()
         self._may_put_aside = MOST_PUT_ASIDE if is_own else 0

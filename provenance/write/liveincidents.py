@@ -83,7 +83,7 @@ MOST_SHARE_OF_RECURRENCES = 0.02
 
 @dataclass(frozen=True)
 class RecurringRead:
-    """What recurs beside short delays was read from the store."""
+    """Event: recurring findings, other than short delays, were read from the store."""
 
     time_s: float
     found: Sequence[Recurrence]

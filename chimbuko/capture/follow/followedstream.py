@@ -60,7 +60,7 @@ class KeptTrace:
                 left -= len(chunk)
 
     def note_lost(self, steps: range) -> None:
-        """These steps were given up before they could be copied: where their data was there are zeros."""
+        """Note steps that were given up before they could be copied; zeros stand in place of their data."""
         with (self._copy / LOST_STEPS).open("a") as file:
             file.writelines(f"{step}\n" for step in steps)
 

@@ -110,10 +110,10 @@ class Options(NamedTuple):
     linger_s: float = LINGER_S
     """Time in seconds for which nobody must have needed the folder before the guard ends."""
     patience_s: float = PATIENCE_S
-    """As of ``Watchdog``."""
+    """Time in seconds that a ``Watchdog`` waits before it acts."""
 
     def arguments(self) -> list[str]:
-        """As they stand on the command line."""
+        """Return the options as arguments of a command line."""
         limits = self.limits
         return [
             *("--folder", self.folder, "--limit", str(limits.stream_bytes)),

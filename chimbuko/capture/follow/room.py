@@ -153,7 +153,7 @@ def _field(text: str, name: str) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    """None for no limit, and for what cannot be read."""
+    """Return a limit as a number, or None if there is no limit or the text is no number."""
     digits = text.strip()
     return int(digits) if digits.isdigit() and int(digits) < _NO_LIMIT else None
 
@@ -164,7 +164,7 @@ def _unescaped(point: str) -> str:
 
 
 def _read(path: str) -> str:
-    """Empty where it is missing, as many files are on one kernel or another."""
+    """Return the text of a file; empty if this kernel does not have it."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -25,7 +25,7 @@ class Choice(NamedTuple):
     """Folder for streams, and why not another."""
 
     folder: Path | None
-    """None where no candidate will do."""
+    """Folder that was chosen, or None if no candidate will do."""
     left_bytes: int
     """Room that it has."""
     is_memory: bool

@@ -18,7 +18,7 @@ IDLE_S = 0.5
 """Between two looks while nothing grows: what streams write in it at once, there must be room for."""
 _LEAST_S = 0.01
 _LOOKS_AHEAD = 4
-"""There is room for so many times what is written between two looks, at least."""
+"""Least room, as a multiple of what is written between two looks."""
 
 
 def is_stream(name: str) -> bool:

@@ -151,7 +151,7 @@ class Writer:
             self._file.write(packet)
 
     def close(self) -> None:
-        """It needs no end."""
+        """Do nothing, as this format needs no end."""
 
     def _thread_track(self, thread: int) -> int:
         if thread not in self._threads:

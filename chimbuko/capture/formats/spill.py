@@ -18,12 +18,12 @@ WINDOW_ROWS: Final = 1 << 19
 
 
 class Spill:
-    """Events on a disk, of which all are known before the first is wanted.
+    """Events on a disk, all of which are written before the first is read.
 
     Parameters
     ----------
     folder
-        Where the temporary file is.
+        Folder of the temporary file.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -55,10 +55,10 @@ in a step of 2.4 MB, against 6 ms)."""
 
 
 WAIT = -1.0
-"""As a time-out: wait until there is a step, or the stream has ended."""
+"""Time-out that never passes: a reader waits until there is a step, or the stream has ended."""
 
 LOOK_UP_PATIENCE_S = 2.0
-"""So long a caller that does not want to wait is kept while names are looked up."""
+"""Longest time in seconds for which looking up names delays a caller that does not want to wait."""
 
 
 class StreamReader:

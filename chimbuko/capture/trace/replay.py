@@ -34,7 +34,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Pace:
-    """When each step is due."""
+    """Pace of a replay: the time at which each step is due."""
 
     factor: float
     """Factor by which the replay is faster than the trace's own time; infinite for as fast as possible."""

@@ -66,7 +66,7 @@ SELECT_FILE_NAME = "tau-select.txt"
 """The select file among a run's settings."""
 
 CLAIMS_FOLDER = ".ranks"
-"""Beside the streams of a run: an empty file for each rank of a program that our tracer traces."""
+"""Folder beside the streams of a run, with an empty file for each rank that our tracer traces."""
 INSTANCES_VARIABLE = "CHIMBUKO_INSTANCES"
 """Set where our tracer notes that two programs take themselves for the same rank."""
 
@@ -84,7 +84,7 @@ class Patterns:
     exclude: tuple[str, ...] = ()
 
     def allows(self, name: str) -> bool:
-        """As TAU decides: exact names before wildcards, exclusion before inclusion."""
+        """Return whether TAU would record a timer: exact names go before wildcards, exclusion before inclusion."""
         if name in self.exclude:
             return False
         if name in self.include:
@@ -150,7 +150,7 @@ class TimerFilter:
         )
 
     def text(self) -> str:
-        """As a select file."""
+        """Return the text of a select file."""
         sections = {
             "INCLUDE_TIMERS": self.timers.include,
             "EXCLUDE_TIMERS": self.timers.exclude,

@@ -12,8 +12,8 @@ from chimbuko.runtime.process.lifetime import log
 
 PAUSE_S = 0.01
 AFTER_END_S = 4.0
-"""So long a step of a live stream waits for its names after its program has ended: soon after that an agent
-gives up streams that bring nothing."""
+"""Time in seconds for which a step of a live stream waits for its names after its program has ended. Soon
+afterwards, an agent gives up streams that bring nothing."""
 TOO_LATE = "its end came before they were looked up, as the node was busy; leave a core free for the analysis"
 
 _logged: set[tuple[str, str]] = set()

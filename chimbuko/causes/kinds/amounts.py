@@ -20,9 +20,9 @@ COUNTER_RATIO = 2.0
 
 
 def more_calls(flag: Flag, evidence: Evidence) -> Iterator[Part]:
-    """Yield what the further calls took, where calls are judged with what is inside them.
+    """Yield the time of additional calls, if inclusive runtimes are judged.
 
-    The calls that the window of the call has say how long each of them takes.
+    The calls inside this one that its window holds say how long each takes.
     """
     ordinary = evidence.ordinary(flag)
     if flag.is_exclusive or ordinary is None or not flag.children:
@@ -35,7 +35,7 @@ def more_calls(flag: Flag, evidence: Evidence) -> Iterator[Part]:
 
 
 def more_bytes(flag: Flag, evidence: Evidence) -> Iterator[Part]:
-    """Yield what the further bytes took, at the speed of an ordinary call; with the sender, if known."""
+    """Yield the time of additional bytes, at the speed of an ordinary call; with the sender, if known."""
     ordinary = evidence.ordinary(flag)
     if ordinary is None or not ordinary.size_bytes:
         return

@@ -115,7 +115,7 @@ def _rows(
 
 
 def _metric_rows(metrics: list[MetricFinding], start_us: int) -> list[list[str]]:
-    """They lose no time, and no call is flagged because of them."""
+    """Return rows for findings in published quantities, which lose no time and have no flagged calls."""
     return [
         [
             one.id,

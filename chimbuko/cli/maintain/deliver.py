@@ -54,7 +54,10 @@ def command(run_dir: Path, folder: Path | None) -> None:
 
 
 def _check_over(run: RunDirectory) -> None:
-    """Not by what the run notes of its end: the disk for that may have been full, too."""
+    """Raise an error if the run still goes on.
+
+    The run's own note of its end is no evidence: the disk may have been too full to write it.
+    """
     info = run.read_info()
     if is_held(claim_name(info.id)):
         raise ConfigError(f"{info.name}: the run goes on; its agents deliver by themselves")

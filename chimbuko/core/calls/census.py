@@ -32,7 +32,7 @@ class Verdict(StrEnum):
     COMPLETE = "complete"
     """Every source has said how many calls it saw, and so many were analysed."""
     NO_LOSS_KNOWN = "no loss known"
-    """No call is known to be missing, and not all sources count."""
+    """No call is known to be missing, but not every source counts its calls."""
     INCOMPLETE = "incomplete"
     UNKNOWN = "unknown"
     """Nothing is known of what the source recorded."""
@@ -44,7 +44,7 @@ class RankCensus(msgspec.Struct, frozen=True):
     stream: str
     """``program:rank``."""
     source: str
-    """What recorded them; empty where it does not say how many it saw."""
+    """Recorder of the calls; empty if it does not say how many it saw."""
     seen: int | None
     """Calls that the source saw begin; None where it does not say."""
     analysed: int

@@ -74,7 +74,7 @@ class Readers(Protocol):
 
 
 class OwnReader:
-    """This process as the only reader."""
+    """Reader of all traces in this process."""
 
     def __init__(
         self, streams: Sequence[ToRead], config: AnalysisConfig, put: Put, should_stop: Callable[[], bool]

@@ -101,7 +101,7 @@ def say(text: str) -> None:
 
 
 def elapsed_text(elapsed_s: float) -> str:
-    """As clocks show it: ``0:42``, ``12:05``, ``1:02:03``."""
+    """Return a duration as clocks show it: ``0:42``, ``12:05``, ``1:02:03``."""
     minutes, seconds = divmod(int(elapsed_s), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

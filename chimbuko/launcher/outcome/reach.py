@@ -18,7 +18,7 @@ from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 from chimbuko.runtime.runs.finding import find_run
 
 ANSWER_S = 15.0
-"""So long a copy is waited for, which takes as long as the store is large."""
+"""Longest time in seconds to wait for a copy of the store; a larger store takes longer."""
 LOOK_S = 0.1
 
 

@@ -75,7 +75,7 @@ class Summary(msgspec.Struct, frozen=True):
     """Findings of a run, with how far they can be trusted."""
 
     budget: Budget
-    """Where all the time of the run went, and what of it was lost."""
+    """Time budget of the run: where its time went, and how much of it was lost."""
     run: str
     transport: str
     """Transport of its trace, as in ``RunInfo``."""
@@ -130,7 +130,7 @@ class Summary(msgspec.Struct, frozen=True):
     unended: list[CallSummary]
     """Overdue calls that never ended, the longest first."""
     worst_ranks: list[RankStatistics]
-    """Those with the most time lost in their abnormal calls, worst first."""
+    """Ranks that lost the most time in their abnormal calls, worst first."""
     slow_ranks: list[SlowRank]
     """Ranks that are slower than the others all the time, the most time lost first."""
     problems: list[str]
@@ -211,11 +211,11 @@ class Result(msgspec.Struct, frozen=True):
     """Result of a run that has ended."""
 
     run: str
-    """Its folder."""
+    """Folder of the run."""
     problems: list[str]
     """One line each, for what did not go as it should."""
     summary: Summary | None
-    """None where the store cannot be read."""
+    """Summary of the run; None if its store cannot be read."""
     exit_code: int | None
     """Exit code of the program, as a shell would give it; None where there was none."""
     store_code: int
@@ -449,9 +449,9 @@ def incident_lines(
 
 
 def worst_lines(functions: OriginList, ranks: OriginList, programs: int) -> list[str]:
-    """Because of which functions and ranks core time was lost, and in which waits; for people.
+    """Return lines of the functions and ranks that cost most core time, with the waits that they caused.
 
-    Empty where no incident has a known origin.
+    The list is empty if no incident has a known origin.
     """
     began = [one for one in functions.origins if one.lost_us > 0]
     if not began:

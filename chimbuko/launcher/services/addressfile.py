@@ -44,7 +44,7 @@ class AddressFile:
         self._address = address
 
     def remove(self) -> None:
-        """There is no dashboard any more."""
+        """Remove the file, as the dashboard has ended."""
         with suppress(OSError):
             self.keep("")
 

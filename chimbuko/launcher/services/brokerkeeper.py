@@ -25,14 +25,14 @@ SIGN_PERIOD_S = 10.0
 
 
 class BrokerKeeper:
-    """Sees to it that a run has a broker from its start to its end.
+    """Keeper of a run's broker, which is there from the run's start to its end.
 
     Parameters
     ----------
     run_id
-        Is in each of the run's keys.
+        Id that is in each of the run's keys.
     url
-        Of a broker that somebody else runs; None for one of our own.
+        Address of a broker that somebody else runs; None for one of our own.
     bind
         Address and port of our own; None where all is on this node.
     problems
@@ -143,7 +143,7 @@ class BrokerKeeper:
         return sorted(numbers, key=lambda name: numbers[name])
 
     def _remember_programs(self) -> None:
-        """Only the numbers of programs would be lost with the broker: agents send again all else."""
+        """Remember the numbers of programs, which a lost broker would take along: agents send all else again."""
         known = cast(dict[bytes, bytes], self.broker.client.hgetall(self.broker.keys.programs))
         if self._programs and not known:
             programs = cast(dict[Any, Any], self._programs)

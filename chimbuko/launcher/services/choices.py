@@ -11,7 +11,7 @@ from chimbuko.viz.http.listening import Front
 
 @dataclass(frozen=True)
 class AlertOptions:
-    """Which findings are worth an alert, and which sinks take it."""
+    """Choice of the findings that are worth an alert, and of the sinks that take it."""
 
     least_us: float
     """Least severity or cost of a finding that alerts, in µs."""

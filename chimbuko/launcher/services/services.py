@@ -177,7 +177,7 @@ class Services:
 
     @property
     def dashboard_url(self) -> str:
-        """Its address with the token; empty where there is none."""
+        """Address of the dashboard with its token; empty if there is no dashboard."""
         return self._dashboard.url if self._dashboard else ""
 
     @property

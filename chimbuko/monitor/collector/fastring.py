@@ -37,7 +37,7 @@ class _Slice:
     rows: Rows
     last_us: int
     is_taken: npt.NDArray[np.bool_] | None = None
-    """None where none is."""
+    """Mask of the rows that are taken; None if none is."""
 
 
 class SliceRing:
@@ -135,7 +135,7 @@ class _Thread:
         """Whether it is known if it is frozen, since it was on a core."""
 
     def read(self) -> _Reading | None:
-        """It now; None where it has ended."""
+        """Return the reading of now, or None if the thread has ended."""
         sched, last = self._sched.read(), self.last
         now_us = time.time_ns() // 1000
         if last is not None and sched and sched == last.sched:

@@ -1,4 +1,4 @@
-"""When a thread lost much of its time as it was kept from running, by looks at it. No I/O, no clock."""
+"""Periods in which a thread was kept from running for much of its time, by looks at it. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST_WINDOWS, MOST_WINDOWS = 5, 60
 
 
 class Stretch(NamedTuple):
-    """What one thread did from one look at it to the next."""
+    """Time of one thread between two looks at it."""
 
     begin_us: int
     end_us: int
@@ -137,7 +137,7 @@ class UsualWait:
 
     @property
     def share(self) -> float | None:
-        """None before enough is known."""
+        """Usual share of the time that the thread waits; None until enough is known."""
         return median(self._shares) if len(self._shares) >= LEAST_WINDOWS else None
 
     def add(self, stretch: Stretch) -> None:

@@ -29,7 +29,7 @@ RUNNING = "R"
 
 class _Seen(NamedTuple):
     data: bytes
-    """As it was read: of a process that sleeps it stays the same."""
+    """Text as it was read, which stays the same while a process sleeps."""
     stat: TaskStat
     time_us: int
     ended_ticks: int
@@ -53,7 +53,7 @@ class Others:
         self._run = OwnRun()
         self._last: dict[int, _Seen] = {}
         self._suspects: dict[int, tuple[int, int]] = {}
-        """When a process was found to run, or new, and how long it had run, in µs, of those that did last."""
+        """Time at which each process that ran last was found to run or to be new, and how long it had run, in µs."""
         self._boot_us = 0
         self._ancestors: dict[int, set[int]] = {}
         """Ancestors of each watched process: what they have started belongs to the program."""
@@ -146,7 +146,7 @@ class Others:
             self._last[ended.stat.parent] = parent._replace(ended_ticks=known_ticks)
 
     def _since_us(self, stat: TaskStat, time_us: int) -> int:
-        """When a process began."""
+        """Return the time at which a process began."""
         self._boot_us = self._boot_us or time_us - _uptime_us()
         return min(time_us, self._boot_us + stat.start_ticks * TICK_US)
 

@@ -21,7 +21,7 @@ class GpuReading(NamedTuple):
     power_w: float | None
     temperature_c: float | None
     is_throttled: bool | None
-    """It runs slower than it could, since it is too hot, or its power supply asks for it."""
+    """Whether the GPU runs slower than it could, because of its temperature or its power supply."""
     pids: frozenset[int] | None = None
     """Processes that compute on it, by their numbers outside of containers."""
 
@@ -33,7 +33,7 @@ class GpuProvider(Protocol):
         """All of them, always in the same order. What cannot be read is None, and no error."""
 
     def close(self) -> None:
-        """No more will be read."""
+        """Close the reader; nothing is read afterwards."""
 
 
 BUSY, MEMORY, MEMORY_TOTAL = "Utilization %", "Memory Used (GB)", "Memory Total (GB)"

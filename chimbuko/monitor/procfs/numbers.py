@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 MOST_CPUS = 65_536
-"""No machine has a CPU of a higher number; a range beyond is damage."""
+"""Highest number of a CPU on any machine; a range beyond it is damaged text."""
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from chimbuko.monitor.procfs.gpuspan import OF_OTHER_VERSIONS, GpuReading
 
 DEVICE = "/dev/nvidiactl"
-"""There is one where the kernel's driver is loaded."""
+"""Device file that exists if the kernel's driver is loaded."""
 HELD_BACK = 0x08 | 0x20 | 0x40 | 0x80
 """Bits of ``nvmlClocksEventReasons`` that count: slowed down by the hardware, by the driver or the hardware
 for heat, or by the power supply. A GPU that has much to do keeps to its power limit; that does not count.

@@ -37,7 +37,7 @@ _ARM64 = {
 _NUMBERS = {"x86_64": _X86_64, "aarch64": _ARM64}.get(platform.machine(), {})
 
 NO_CALL = -1
-"""None, or none that is known."""
+"""Number for no system call, or none that is known."""
 PIPE = -2
 """A read or write of a socket or a pipe, which no number shows."""
 NAP = -3

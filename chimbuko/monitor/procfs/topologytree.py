@@ -39,7 +39,7 @@ class Part:
     children: list[Part] = field(default_factory=list)
 
     def walk(self) -> Iterator[Part]:
-        """This part and all in it, outer ones first."""
+        """Yield this part and all parts in it, outer ones first."""
         yield self
         for child in self.children:
             yield from child.walk()

@@ -15,11 +15,11 @@ from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import OtherLoad, Span, ThreadSpan
 
 WAITED_SHARE = 0.10
-"""A thread that waits for its core for more of the time is held up. Where the wait is not known:"""
+"""Share of the time above which a thread that waits for its core counts as held up."""
 CUT_OFF_PER_S = 50.0
-"""Rate above which threads share a core: two threads take it from each other that often (130 per second with
-Linux' defaults), and others do not (below 12 in all launches of ZeroSum's paper that were not
-oversubscribed).
+"""Rate of involuntary switches above which threads share a core, if their waits are not known. Two threads on
+one core reach it (130 per second with Linux' defaults); others do not (below 12 in all launches of ZeroSum's
+paper that were not oversubscribed).
 """
 BESIDE_PER_S = 5.0
 """A sampler that wakes up each second beside a worker cuts it off some 8 to 11 times a second."""

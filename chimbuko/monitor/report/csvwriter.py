@@ -172,7 +172,7 @@ class CsvWriter:
 
 
 def _lines_into(file: IO[str]) -> Any:
-    """As ZeroSum writes them: text in quotes, and ends of lines as Unix has them."""
+    """Return a writer of rows in ZeroSum's form: text in quotes, and ends of lines as in Unix."""
     return csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
 
 

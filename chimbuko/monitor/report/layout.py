@@ -86,7 +86,7 @@ def _lines(
 
 
 def _cpus(one: Identity, span: Span) -> tuple[int, ...]:
-    """Those of its main thread, since a program may be bound after it was first seen."""
+    """Return the CPUs of a process's main thread, as a program may be bound after it was first seen."""
     main = span.threads.get(one.pid)
     return main.cpus if main else one.cpus
 

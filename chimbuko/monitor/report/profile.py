@@ -83,7 +83,7 @@ def profile_of(span: Span, identities: Mapping[int, Identity], node: str) -> Pro
 
 
 def settings_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those variables that two runs have in common that are started alike."""
+    """Return the variables that are the same in any two runs that are started alike."""
     return {name: value for name, value in environment.items() if name.startswith(SETTINGS)}
 
 

@@ -18,7 +18,7 @@ _MOST = (
 
 
 def ends_us(rows: Rows) -> npt.NDArray[np.int64]:
-    """When the interval of each row ends, i8[n]."""
+    """Return the end of each row's interval, i8[n]."""
     return np.asarray(rows["begin_us"] + rows["length_us"].astype(np.int64))
 
 

@@ -18,13 +18,13 @@ class NodePart(msgspec.Struct, frozen=True, array_like=True):
     depth: int
     """0 is the machine."""
     kind: str
-    """As hwloc calls it: Machine, Package, NUMANode, L3Cache, L2Cache, Core, PU."""
+    """Kind in hwloc's words: Machine, Package, NUMANode, L3Cache, L2Cache, Core, PU."""
     logical: int
     """Number of parts of its kind that come before it."""
     physical: int | None
     """The kernel's number; caches have none."""
     cpus: str
-    """Its hardware threads by their physical numbers, as ``0-3,8``."""
+    """Hardware threads of the part by their physical numbers, as ``0-3,8``."""
     size_bytes: int | None
     """Size of memory and caches, in bytes."""
 
@@ -83,7 +83,7 @@ class ThreadName(msgspec.Struct, frozen=True, array_like=True):
     program: int
     rank: int
     thread: int
-    """As the trace numbers it; -1 where the trace does not say."""
+    """Number of the thread in the trace; -1 if the trace does not say."""
     cpus: str = ""
     """Cores on which it may run, as ``0-3,8``; empty where that is not known."""
 
@@ -121,7 +121,7 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     """Parts of the node, in the first sum of its agent."""
     gpus: bytes = b""
     losses: list[RankLoss] = []
-    """That are new, or have grown since they were said last; the rows are from around them then."""
+    """Losses that are new, or have grown since they were last sent, with the rows from around them."""
     awaited: list[Awaited] = []
     """Files and children that the threads of ``looks`` slept for."""
 
@@ -180,7 +180,7 @@ _ROWS = {
     "gpus": GPU,
 }
 _BY_COLUMNS = b"c"
-"""Before what is packed so; without it rows are packed as they are, which is how it was done at first."""
+"""Mark before rows that are packed by columns; earlier versions packed rows as they are, without a mark."""
 _LEVEL = 1
 """Compression level of zlib. By columns, the rows of 400 threads take a tenth of the time of level 6 by rows,
 and two thirds of the bytes; higher levels gain 2 %.

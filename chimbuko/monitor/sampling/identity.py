@@ -29,7 +29,7 @@ class Identity:
     """Start in ticks; together with the pid it stands for one process, also when the number is used again."""
     command: str
     rank: int | None
-    """None where its launcher does not say."""
+    """Rank; None if the launcher does not say."""
     size: int
     cpus: tuple[int, ...]
     """Hardware threads that it may use."""
@@ -84,7 +84,7 @@ def maps_openmp(maps: bytes) -> bool:
 
 
 def start_ticks_of(pid: int) -> int | None:
-    """When a process was started, None where it has ended: also one that nobody has waited for yet."""
+    """Return the start of a process, in ticks; None if it has ended, even if nobody has waited for it yet."""
     stat = parse_stat(_bytes(Path(f"/proc/{pid}/stat")))
     return None if stat is None or stat.state in "ZX" else stat.start_ticks
 

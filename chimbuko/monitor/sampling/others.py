@@ -50,10 +50,10 @@ class Others:
         self._waits = 0
 
     def step(self, span: Span, watched: Collection[int]) -> dict[tuple[str, str], OtherLoad]:
-        """Those by name and user that ran on the cores of the watched since the last look.
+        """Return the load of other processes, by name and user, on the watched cores since the last look.
 
-        Empty where the load of others is low, in periods without a look, and where ``/proc`` does not show
-        whose it is.
+        It is empty if the load of others is low, in periods without a look, and if ``/proc`` does not show
+        whose processes they are.
         """
         # Most threads have the same list, as one object.
         masks = {id(one.cpus): one.cpus for one in span.threads.values()}

@@ -89,7 +89,7 @@ class ProcFile:
         self._number = _CLOSED
 
     def read(self) -> bytes:
-        """What it says now, as far as it is wanted; nothing where it is gone or may not be read."""
+        """Return the begin of the file's text of now; empty if the file is gone or may not be read."""
         number = self._number
         try:
             return self._open() if number == _CLOSED else os.pread(number, self._most_bytes, 0)
@@ -109,7 +109,7 @@ class ProcFile:
             os.close(number)
 
     def close(self) -> None:
-        """It may be read again, and is opened then."""
+        """Close the file. A later read opens it again."""
         if self._number != _CLOSED:
             with suppress(OSError):
                 os.close(self._number)

@@ -69,7 +69,7 @@ class GroupReader:
             self._limits.clear()
 
     def read(self, pid: int) -> GroupCounters | None:
-        """Its group as it stands in this sample; None where control groups are not mounted."""
+        """Return the counters of a process's group in this sample; None if control groups are not mounted."""
         if pid not in self._memberships:
             self._memberships[pid] = self._files.read(f"/proc/{pid}/cgroup")
         membership = self._memberships[pid]

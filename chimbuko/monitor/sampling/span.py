@@ -1,4 +1,4 @@
-"""What happened on a node between two moments, as values that add up over time."""
+"""Activity of a node between two moments, as values that add up over time."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ThreadSpan:
     name: str
     kind: str
     cpus: tuple[int, ...]
-    """Where it may run."""
+    """CPUs on which the thread may run."""
     seconds: float
-    """For how long it was watched."""
+    """Time in seconds for which the thread was watched."""
     user_s: float
     system_s: float
     voluntary: int = 0
@@ -42,12 +42,12 @@ class ThreadSpan:
     migrations: int = 0
     """How often it was found on another hardware thread than before."""
     processor: int = -1
-    """Where it ran last, -1 where that is not known."""
+    """Hardware thread on which it ran last; -1 if that is not known."""
     state: str = "S"
     """State at the end, the kernel's letter."""
     periods: int = 1
     still_periods: int = 0
-    """For how many periods before the end it has not run at all, and was asleep."""
+    """Number of periods before the end in which the thread slept and did not run at all."""
     ended: bool = False
     blocked_periods: int = 0
     """Periods at whose end it waited for storage."""
@@ -96,17 +96,17 @@ class CoreSpan:
 
     cpu: int
     ticks: CoreTicks
-    """What it has done, in the kernel's ticks."""
+    """Time of the core in the kernel's ticks."""
 
     @property
     def user_s(self) -> float:
-        """In programs, also those of a guest."""
+        """Time in seconds that the core spent in programs, also those of a guest."""
         ticks = self.ticks
         return (max(ticks.user, ticks.guest) + max(ticks.nice, ticks.guest_nice)) / TICKS_PER_S
 
     @property
     def system_s(self) -> float:
-        """In the kernel."""
+        """Time in seconds that the core spent in the kernel."""
         return (self.ticks.system + self.ticks.irq + self.ticks.softirq) / TICKS_PER_S
 
     @property
@@ -173,9 +173,9 @@ class ProcessSpan:
     read_bytes: int = 0
     written_bytes: int = 0
     group: GroupCounters | None = None
-    """Its control group at the end."""
+    """Control group of the process at the end."""
     throttled_s: float = 0.0
-    """For how long that was kept from its cores."""
+    """Time in seconds for which the control group was kept from its cores."""
     cpu_s: float = 0.0
     """CPU time of all its threads, also of those that ended before anybody saw them; 0 where that is not
     known.
@@ -238,7 +238,7 @@ class Span:
     threads: dict[int, ThreadSpan]
     processes: dict[int, ProcessSpan] = field(default_factory=dict)
     cores: dict[int, CoreSpan] = field(default_factory=dict)
-    """Empty where nothing is known of them."""
+    """Cores by number; empty if nothing is known of them."""
     memory: NodeMemory | None = None
     """Memory at the end."""
     least_available_bytes: int | None = None
@@ -297,7 +297,7 @@ class Span:
 
 
 def _least_busy(threads: Mapping[int, ThreadSpan]) -> list[int]:
-    """Those threads that have ended and are too many to be kept."""
+    """Return the threads that have ended and are too many to be kept."""
     ended = [thread for thread in threads.values() if thread.ended]
     if len(ended) <= MOST_ENDED:
         return []

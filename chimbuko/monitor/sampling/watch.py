@@ -65,7 +65,7 @@ def _given(first: int, end: int) -> Sequence[int]:
 
 
 def family(roots: list[int]) -> list[int]:
-    """These processes and all that they have started, by ``children`` of each thread."""
+    """Return processes and all that they have started, as ``children`` of each thread lists them."""
     found: dict[int, None] = {}
     waiting = list(roots)
     while waiting:

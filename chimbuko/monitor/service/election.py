@@ -142,7 +142,7 @@ class Election:
 
     @contextmanager
     def _registry(self) -> Iterator[None]:
-        """Only one at a time joins or leaves; in a folder that no other has removed meanwhile."""
+        """Hold the lock with which one monitor at a time joins or leaves, in a folder that still exists."""
         while True:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             if self._folder.lstat().st_uid != os.getuid():

@@ -80,7 +80,7 @@ class Session:
 
     @property
     def watch(self) -> Watch | None:
-        """None while another samples."""
+        """Watch of this monitor; None while another monitor samples."""
         return self._watch
 
     def period(self, is_last: bool = False) -> Span | None:

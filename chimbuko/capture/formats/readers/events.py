@@ -63,9 +63,9 @@ class TrackKind(IntEnum):
     """Kind of the calls on a track."""
 
     THREAD = 0
-    """They nest."""
+    """Events of a thread, which nest."""
     ASYNCHRONOUS = 1
-    """They may overlap; ``of`` distinguishes those that belong together."""
+    """Events that may overlap; ``of`` tells which of them belong together."""
     GPU = 2
     """Calls of one stream of a GPU."""
 
@@ -77,7 +77,7 @@ class Process:
     key: object
     name: str = ""
     rank: int | None = None
-    """If the trace says so."""
+    """Rank, if the trace names it."""
     identity: object | None = None
     """Key that all files of the process have in common, where its trace says enough for that."""
     about: dict[str, str] = field(default_factory=dict)

@@ -48,7 +48,7 @@ class JsonReader(Reader, Protocol):
 
 @dataclass(frozen=True)
 class Sample:
-    """What a file is known by."""
+    """Begin and name of a file, by which its format is recognised."""
 
     head: bytes
     """First bytes, unpacked."""
@@ -64,14 +64,14 @@ class Format:
     name: str
     is_it: Callable[[Sample], bool]
     module: str
-    """Beside this one: it has ``Reader``, which takes a catalogue, the number of the file among all, and its
-    name, or ``events``, which takes the path of the file instead of its name, and gives its events."""
+    """Module beside this one. It has ``Reader``, which takes a catalogue, the number of the file among all, and
+    its name; or ``events``, which takes the file's path instead of its name, and yields its events."""
     needs: str = ""
     """Package that is to be installed for it."""
     is_streamed: bool = True
-    """It has a ``Reader``."""
+    """Whether the module has a ``Reader``."""
     is_json: bool = False
-    """Its reader is a ``JsonReader``."""
+    """Whether the module's reader is a ``JsonReader``."""
 
 
 _JSON: Final = re.compile(
