@@ -168,7 +168,7 @@ class Intake:
             self._instances[arrival.name.program] = Instance(number, (*before, arrival))
 
     def _claim(self, streams: Sequence[tuple[StreamName, Transport, str]]) -> None:
-        """Make those streams candidates that this agent is to read; each is given with its contact."""
+        """Make candidates of the streams that this agent is to read; each is given with its contact."""
         if not streams:
             return
         for name, _, _ in streams:

@@ -43,7 +43,7 @@ from chimbuko.core.traceschema import (
 
 OTHERS_ROW = 0
 MOST_MESSAGE_BYTES = 1 << 48
-"""Size from which on a message is damage: its size is not counted."""
+"""Size from which a message is damage: its size is not counted."""
 
 
 @kernel

@@ -48,7 +48,7 @@ class DeltaMaker:
             statistics.follow(entry.round, entry.deltas)
 
     def let_inherit(self, stream: StreamHandle) -> None:
-        """Continue a stream where it was when its agent died, if there was one."""
+        """Continue a stream from the point at which an earlier agent died, if one did."""
         stream.inherit(
             [(entry.round, entry.taken[stream.key]) for entry in self._inherited if stream.key in entry.taken]
         )

@@ -40,7 +40,7 @@ class Unsent:
             self._paths = paths
 
     def share(self, identity: StreamIdentity, timers: Mapping[int, str]) -> StreamShare:
-        """Return all of it, as part of the agent's next delta; ``timers`` are names of its functions."""
+        """Return the statistics as part of the agent's next delta; ``timers`` are names of its functions."""
         return StreamShare(
             program=identity.program,
             rank=identity.rank,

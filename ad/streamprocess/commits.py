@@ -85,7 +85,7 @@ class Told:
     metadata: frozenset[tuple[int, int, str]] = frozenset()
     """Keys of its metadata."""
     counters_due_us: int = 0
-    """Time in the trace from which on totals of its counters are due again."""
+    """Time in the trace from which totals of its counters are due again."""
 
     def frame(
         self,

@@ -32,10 +32,10 @@ class Recurrence(msgspec.Struct, frozen=True):
     calls: int
     """Number of calls that are meant."""
     cost_us: float
-    """Core time that they lost together."""
+    """Core time that these delays lost together."""
     shortest_us: float
     longest_us: float
-    """Minimum and maximum of what one of them loses."""
+    """Minimum and maximum of the time that one such delay loses."""
     functions: list[str]
     """Functions that are hit, most often first."""
     ranks: list[int]

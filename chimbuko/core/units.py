@@ -86,7 +86,7 @@ def format_times(ratio: float) -> str:
 
 
 MOST_TIMES = 1000.0
-"""Factor between runtimes from which on it says nothing to anybody."""
+"""Factor between runtimes from which it says nothing to anybody."""
 LEAST_USUAL_US = 10.0
 """Usual runtime in µs below which a factor says nothing to anybody."""
 

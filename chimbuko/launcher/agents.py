@@ -187,7 +187,7 @@ class Agents:
 
     @property
     def is_analysing(self) -> bool:
-        """Whether any of them is still at work, or is going to be started again."""
+        """Whether any agent is still at work, or is going to be started again."""
         return self._group.is_at_work
 
     @property

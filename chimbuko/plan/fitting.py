@@ -33,7 +33,7 @@ POINTS_PER_PARAMETER = 5
 
 
 def points_needed(parameters: int) -> int:
-    """5, 11, 17 for 1, 2, 3 parameters."""
+    """Return the number of points that a model needs: 5, 11, 17 for 1, 2, 3 parameters."""
     return 6 * parameters - 1
 
 
@@ -189,7 +189,7 @@ def _check(measured: Measured) -> None:
 
 
 def _hypotheses(measured: Measured) -> list[Hypothesis]:
-    """The constant first, and all that are worth a try."""
+    """Return the hypotheses to try, the constant first."""
     if len(measured.parameters) == 1:
         (name,) = measured.parameters
         each = factors(name, measured.ranges[name][0])

@@ -111,7 +111,7 @@ def _complexity(power: Fraction) -> int:
 
 
 def complexity(hypothesis: Hypothesis) -> int:
-    """0 of the constant; more for each factor, logarithm, fraction, and power beyond 1."""
+    """Return 0 for the constant, and more for each factor, logarithm, fraction, and power above 1."""
     return sum(
         2 + bool(factor.log_power) + (not factor.power.is_integer()) + (abs(factor.power) > 1)
         for one in hypothesis

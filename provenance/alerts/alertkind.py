@@ -15,7 +15,7 @@ class AlertKind:
     run
         Id of the run.
     least_us
-        Severity or cost from which on a finding is worth an alert.
+        Severity or cost from which a finding is worth an alert.
     """
 
     def __init__(self, run: str, least_us: float) -> None:

@@ -36,7 +36,7 @@ class Shares(msgspec.Struct, frozen=True):
     gpu_us: float = 0.0
     """Time in which they waited for a GPU."""
     asleep_us: float = 0.0
-    """Time asleep in none of these; where there are no samples of nodes it is in their parts."""
+    """Time asleep in none of these waits; where there are no samples of nodes it is in their parts."""
     waiting_us: float = 0.0
     """Time of waits for a core; where there are no samples of nodes it is in their parts."""
     not_recorded_us: float = 0.0

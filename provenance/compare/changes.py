@@ -40,7 +40,7 @@ class Change(msgspec.Struct, frozen=True):
     high: float | None
     """Bounds of the true effect with a confidence of 95 %."""
     raw: float | None
-    """Share by which it has grown with that."""
+    """Share by which the runtime has grown, with what is common to all functions."""
     p_value: float
     """Chance of an effect so far from 0 where nothing has changed, with so many functions."""
     lost_us: float

@@ -48,7 +48,7 @@ ALONE_SPREAD = 0.05
 USUAL_SPREAD_FUNCTIONS = 4.0
 """Weight of ``USUAL_SPREAD``, in functions."""
 CHANGED = 4.0
-"""Distance from the common shift, in standard deviations, from which on a function counts as changed."""
+"""Distance from the common shift, in standard deviations, from which a function counts as changed."""
 ROUNDS = 3
 MEDIAN_OF_NORMAL = 0.6745
 """Standard deviations than which half of normal deviates are smaller."""

@@ -101,7 +101,7 @@ class LetGo:
     time_s: float
     error: ChimbukoError
     aside: str
-    """Path at which it is now; empty where it stays in its place."""
+    """Path of the copy; empty if the store stays in its place."""
 
 
 @dataclass(frozen=True)

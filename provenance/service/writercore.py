@@ -124,7 +124,7 @@ class CopySchedule:
 READ_COUNT = 256
 """Most batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
 READ_BYTES = 1 << 20
-"""Size of batches from which on no more are gathered: an agent stops at 4 MB that are not stored."""
+"""Size of batches from which no more are gathered: an agent stops at 4 MB that are not stored."""
 IDLE_S = 1.0
 """Time between two looks at signals while nothing comes."""
 GATHER_S = 0.5

@@ -41,7 +41,7 @@ class Past:
     incidents: Sequence[Incident] = ()
     """Incidents that may grow."""
     records: Sequence[CallRecord] = ()
-    """Calls of these incidents, and of none."""
+    """Calls of these incidents, and calls of no incident."""
     samples: Sequence[NodeBatch] = ()
 
     @classmethod

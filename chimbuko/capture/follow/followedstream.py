@@ -207,7 +207,7 @@ class FollowedStream:
         kept.note_lost(range(begin, min(self._first.by(GUARD), first_step)))
 
     def end(self) -> None:
-        """Nobody writes any more."""
+        """Note that nobody writes the stream any more."""
         self._is_all_written = True
 
     def close(self) -> None:
@@ -220,7 +220,7 @@ class FollowedStream:
         self._files.close()
 
     def _set_aside(self) -> None:
-        """Nobody writes it any more: make room at its path for the next instance of its program."""
+        """Make room at the stream's path for the next instance of its program, as this one has ended."""
         self._is_aside = True
         begun = self._index.metadata_end(self._index.count - 1) if self._index.count else 0
         # Where that has begun already, some of the files are its own: then only one can be read.

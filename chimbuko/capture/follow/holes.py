@@ -107,7 +107,7 @@ class DataFile:
 
     @property
     def held_bytes(self) -> int:
-        """Space that it takes."""
+        """Space that the file takes, in bytes."""
         try:
             return os.stat(self._path).st_blocks * 512
         except FileNotFoundError:
@@ -115,7 +115,7 @@ class DataFile:
 
     @property
     def begin(self) -> int:
-        """Offset in bytes from which on nothing was given back, as the file system knows it."""
+        """Offset in bytes from which nothing was given back, as the file system knows it."""
         try:
             file = os.open(self._path, os.O_RDONLY)
         except FileNotFoundError:

@@ -104,7 +104,7 @@ class InstanceFiles:
                 aside.rmdir()
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close the folder."""
         os.close(self._folder)
 
     @property

@@ -54,7 +54,7 @@ class Process(NamedTuple):
     role: Role
 
     def state(self) -> str:
-        """Return the kernel's letter for the process's state, such as ``T`` for stopped; empty if it has ended."""
+        """Return the kernel's letter for the state, ``T`` for stopped; empty if the process has ended."""
         state, started = looked_up(self.pid)
         return state if started == self.started and state not in GONE else ""
 

@@ -19,7 +19,7 @@ _NO_LIMIT = 1 << 60
 
 
 class Headroom(NamedTuple):
-    """Bytes and files that may still be taken, and of whom."""
+    """Bytes and files that may still be taken, and the owner of that memory."""
 
     left_bytes: int
     of: str

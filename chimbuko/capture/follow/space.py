@@ -27,7 +27,7 @@ class Choice(NamedTuple):
     folder: Path | None
     """Folder that was chosen, or None if no candidate will do."""
     left_bytes: int
-    """Room that it has."""
+    """Room that the folder has, in bytes."""
     is_memory: bool
     """Whether what is written there takes memory of the node."""
     refusals: list[str]

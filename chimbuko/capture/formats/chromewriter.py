@@ -111,7 +111,7 @@ class PerfFlowAspectWriter(Writer):
     _unnamed = ""
 
     def name_process(self, name: str) -> None:
-        """Once it has events."""
+        """Name a process, which is written once it has events."""
         self._unnamed = name
 
     def write(self, moments: Iterable[Moment], names: StreamNames) -> None:

@@ -29,7 +29,7 @@ _OF_A_RUN = re.compile(r"chimbuko-(?:[0-9a-f]{12}|overhead)-.+")
 KEPT_SST_STEPS = 4
 """The newest steps that a writer over SST keeps in memory, read or not, for a reader that comes late."""
 UNREAD_SST_STEPS = 4
-"""Steps beyond these that it keeps for a reader that is slow: the first one of all, and what is not read."""
+"""Further steps that a writer over SST keeps for a slow reader: the first step, and unread ones."""
 
 SAFE_SST_PARAMETERS = {
     "RendezvousReaderCount": "0",
@@ -84,7 +84,9 @@ class Patterns:
     exclude: tuple[str, ...] = ()
 
     def allows(self, name: str) -> bool:
-        """Return whether TAU would record a timer: exact names go before wildcards, exclusion before inclusion."""
+        """Return whether TAU would record a timer: exact names go before wildcards, then exclusion before
+        inclusion.
+        """
         if name in self.exclude:
             return False
         if name in self.include:
@@ -255,7 +257,7 @@ class WriterSettings:
     prefix: Path
     period_us: int
     is_periodic: bool
-    """Without it a step is written only where it grows too large, and at the end."""
+    """Whether a step is written each period, and not only when it grows too large, and at the end."""
     config_file: Path | None
     select: TimerFilter
     has_instances: bool

@@ -19,7 +19,7 @@ from chimbuko.core.pauses import Pause, pause_of
 from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, RankLoss
 
 LEAST_UNFLAGGED_US = 5_000.0
-"""Excess from which on calls that are not flagged are looked at."""
+"""Excess from which calls that are not flagged are looked at."""
 GAP_SHARE = 0.5
 """Share of the excess that must lie in one gap between inner calls, for the time to have been lost there."""
 

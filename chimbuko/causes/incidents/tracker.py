@@ -152,7 +152,7 @@ class IncidentTracker:
         return joined or leads_to(flag, self.parts[flag.id], self.evidence.flags)
 
     def _taken_by_same(self, concerned: set[str]) -> set[str]:
-        """Return other calls that lost their core to those who took that of these."""
+        """Return other calls whose core was taken by the same processes."""
         same: set[str] = set()
         for call_id in concerned:
             culprit = culprit_of(self.evidence.flags[call_id], self.parts[call_id])

@@ -12,11 +12,11 @@ from chimbuko.core.calls.functionnames import short_name
 from chimbuko.core.calls.waiting import Waits
 
 MORE_CALLS_RATIO = 1.5
-"""Number of calls made, relative to an ordinary call of the function, from which on they are a cause."""
+"""Number of calls made, relative to an ordinary call of the function, from which they are a cause."""
 MORE_BYTES_RATIO = 2.0
-"""Bytes moved, relative to an ordinary call of the function, from which on they are a cause."""
+"""Bytes moved, relative to an ordinary call of the function, from which they are a cause."""
 COUNTER_RATIO = 2.0
-"""Rise of a counter, relative to an ordinary call of the function, from which on it is a cause."""
+"""Rise of a counter, relative to an ordinary call of the function, from which it is a cause."""
 
 
 def more_calls(flag: Flag, evidence: Evidence) -> Iterator[Part]:

@@ -31,9 +31,9 @@ from chimbuko.monitor.procfs.systemcalls import (
 )
 
 LEAST_SHARE = 0.1
-"""Share of the excess from which on a part is named: less is within the uncertainty of samples."""
+"""Share of the excess from which a part is named: less is within the uncertainty of samples."""
 FULL = 0.95
-"""Share of the memory limit of a control group from which on the kernel frees pages for others."""
+"""Share of the memory limit of a control group from which the kernel frees pages for others."""
 MAJOR_FAULT_US = 100.0
 """Minimum time to read a page from storage."""
 READ_SHARE = 0.5

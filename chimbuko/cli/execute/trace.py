@@ -79,11 +79,11 @@ def command(
 ) -> None:
     """Run PROGRAM, a Python script or a native program, recorded in TAU's layout.
 
-    Of a Python script every call of its own functions is recorded, and its MPI calls by mpi4py; of a native
-    program its MPI calls and messages, and what was compiled with -finstrument-functions or names itself with
-    chimbuko.h.
+    In a Python script, every call of its own functions and its MPI calls by mpi4py are recorded. In a native
+    program, these are MPI calls and messages, functions compiled with -finstrument-functions, and regions
+    that are marked with chimbuko.h.
 
-    A Python program that is annotated for PerfFlowAspect has our annotations in place of that package.
+    Annotations of PerfFlowAspect in a Python program are taken over: that package is not needed.
 
     Python 3.11 itself executes lines of Python up to 2.5 times slower while any profiler listens to calls;
     --aspect and --annotated-only need none, nor does Python 3.12.
@@ -94,8 +94,8 @@ def command(
     TAU_ADIOS2_PERIOD (µs between steps, 2000000), TAU_ADIOS2_SELECT_FILE (timers to leave out),
     TAU_ADIOS2_CONFIG_FILE.
 
-    Processes that the program forks, and those of Python that it starts, are traced, too: they are
-    further ranks of it, <prefix>.<number>-<PROGRAM without .py>-<rank>.bp, where number + rank is theirs.
+    Processes that the program forks, and Python processes that it starts, are traced, too, as further
+    ranks. Their streams are <prefix>.<number>-<PROGRAM without .py>-<rank>.bp, for rank number + rank.
 
     \b
     Examples:

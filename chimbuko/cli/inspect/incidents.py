@@ -79,7 +79,7 @@ def command(
     if rows:
         Output().table(list(_COLUMNS), rows)
     shown = f"{len(page.incidents):,} of {number_of(page.total, 'incidents')}"
-    others = f"{number_of(len(recurrences), 'findings')} of what recurs"
+    others = f"{number_of(len(recurrences), 'recurring findings')}"
     others += f", {len(metrics):,} in what programs publish" if metrics else ""
     print(f"{shown}; {others}", file=sys.stderr)
 

@@ -66,7 +66,7 @@ END_S = 10.0
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Server processes on the port, for many browsers; they need WebSocket.",
+    help="Server processes on the port, for many browsers, which need WebSocket with more than one.",
 )
 @click.option(
     "--jobs-broker",

@@ -27,7 +27,7 @@ TOO_MANY: Final = "analysed beyond those that the source counted"
 
 
 class Verdict(StrEnum):
-    """How far the calls of a run are known to be all there."""
+    """Completeness of the calls of a run, as far as it is known."""
 
     COMPLETE = "complete"
     """Every source has said how many calls it saw, and so many were analysed."""
@@ -50,7 +50,7 @@ class RankCensus(msgspec.Struct, frozen=True):
     analysed: int
     """Calls of which the analysis read the beginning."""
     unended: int
-    """Calls of those that had not ended when the stream did."""
+    """Calls that were analysed and had not ended when the stream ended."""
     differences: dict[str, int]
     """Number of calls that are missing, by reason."""
 

@@ -333,7 +333,7 @@ _SAME = [
 
 
 def _named(names: dict[int, str], numbers: Iterable[npt.NDArray[np.int32]]) -> dict[int, str]:
-    """Return those of the names that are mentioned."""
+    """Return the names that are mentioned."""
     return {number: names[number] for number in np.unique(np.concatenate([*numbers])).tolist()}
 
 

@@ -24,9 +24,9 @@ Made = TypeVar("Made")
 MOST_BATCHES = 256
 """Most batches of a transaction: 1,000 records in one are stored ten times as fast as one each."""
 MOST_BYTES = 4 << 20
-"""Size of records from which on no more are gathered."""
+"""Size of records from which no more are gathered."""
 MOST_UNEXPLAINED = 2_000
-"""Records from which on they are explained at the end of an epoch: it goes by their number, so that runs of
+"""Records from which they are explained at the end of an epoch: it goes by their number, so that runs of
 one trace are alike.
 """
 LONGEST_S = 2.0

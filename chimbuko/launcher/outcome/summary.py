@@ -101,7 +101,7 @@ class Summary(msgspec.Struct, frozen=True):
     broken_streams: list[str]
     """Streams whose end is missing: their program was killed, or they could not be read to it."""
     unread_streams: list[str]
-    """Streams of those whose program ended in order: they were not read to their end."""
+    """Streams whose program ended in order, but which were not read to their end."""
     census: Census
     """Calls that were analysed, and those that their sources saw."""
     unresolved: dict[str, int]
@@ -388,7 +388,7 @@ def _reservations(summary: Summary) -> list[str]:
 
 
 def losses_of(summary: Summary) -> list[Loss]:
-    """All that was lost; never nothing where no call was seen."""
+    """Return everything that was lost; not empty if no call was seen."""
     losses = missing_calls(summary.census)
     losses += [counted(kind, number) for kind, number in summary.losses.items()]
     if summary.gap_steps:
@@ -440,7 +440,7 @@ def incident_lines(
     found += [(one.recurrence.cost_us, one.id, one.sentence) for one in recurrences]
     found += [(one.cost_us, "node", one.sentence) for one in nodes[:MOST_SHOWN]]
     total = page.total + len(recurrences) + len(nodes)
-    lines = [f"Worst of {number_of(total, 'findings')}, by time lost, that of all ranks together:"]
+    lines = [f"Worst of {number_of(total, 'findings')}, by time lost on all ranks together:"]
     lines += [
         f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
         for cost_us, name, text in sorted(found, reverse=True)

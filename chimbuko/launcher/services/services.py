@@ -154,7 +154,7 @@ class Services:
         self.stop()
 
     def wait_ready(self) -> None:
-        """Wait until all of them can be used.
+        """Wait until all services can be used.
 
         Raises
         ------

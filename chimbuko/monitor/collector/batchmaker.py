@@ -109,7 +109,7 @@ class Costs:
     """CPU time of samples since the last batch, in µs."""
 
     period_us: int = 0
-    """CPU time of those once a period, and of looks at all other processes."""
+    """CPU time of the samples of each period, and of looks at all other processes."""
     fast_us: int = 0
 
 

@@ -101,7 +101,7 @@ class _Reading(NamedTuple):
     times: SchedStat | None
     """Values of ``sched``."""
     call: int
-    """The system call that it slept in."""
+    """Number of the system call in which the thread slept."""
     moves: int | None
     """Number of moves to another core; not read where the thread is put on a core as seldom as most threads
     are. The file that has it takes 2 to 8 kB.

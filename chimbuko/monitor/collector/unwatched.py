@@ -53,13 +53,13 @@ class Others:
         self._run = OwnRun()
         self._last: dict[int, _Seen] = {}
         self._suspects: dict[int, tuple[int, int]] = {}
-        """Time at which each process that ran last was found to run or to be new, and how long it had run, in µs."""
+        """For each process that ran last: the time at which it was found, and how long it had run, in µs."""
         self._boot_us = 0
         self._ancestors: dict[int, set[int]] = {}
         """Ancestors of each watched process: what they have started belongs to the program."""
 
     def look(self, time_us: int, watched: Collection[int]) -> Rows:
-        """OTHER rows of processes that ran since the last look, or since they began."""
+        """Return OTHER rows of processes that ran since the last look, or since they began."""
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()} - set(watched)
         for pid in watched:
             if pid not in self._ancestors:
@@ -72,7 +72,7 @@ class Others:
         return rows
 
     def look_again(self, time_us: int, watched: Collection[int]) -> Rows:
-        """The same of those only that were found to run last: they may be looked at as often as ranks."""
+        """Return OTHER rows of processes that ran at the last look, as often as ranks are looked at."""
         rows, now = self._look(time_us, self._suspects.keys() & self._last.keys(), watched)
         self._last |= now
         return rows

@@ -25,7 +25,7 @@ BESIDE_PER_S = 5.0
 """A sampler that wakes up each second beside a worker cuts it off some 8 to 11 times a second."""
 FOREIGN_SHARE = 0.20
 ANALYSIS_SHARE = 0.05
-"""Share of the cores that workers wait for, from which on the report says what the analysis itself takes of
+"""Share of the cores that workers wait for, from which the report says what the analysis itself takes of
 them.
 """
 FEWER_AT_ONCE = 0.8
@@ -34,7 +34,7 @@ how many.
 """
 IDLE_SHARE = 0.95
 NAMED_SHARE = 0.20
-"""Share of others' load from which on a process is named."""
+"""Share of others' load from which a process is named."""
 
 
 def groups(span: Span) -> dict[tuple[int, ...], list[ThreadSpan]]:
@@ -153,7 +153,7 @@ def foreign_load(span: Span) -> Iterator[Finding]:
         yield Finding(
             "foreign load",
             f"others take {format_share(taken_s / total_s)} of {_named(cpus)}, this program "
-            f"{format_share(own_s / total_s)}; of its threads {len(waiting)} waited for a core; "
+            f"{format_share(own_s / total_s)}; {len(waiting)} of its threads waited for a core; "
             f"{_whose(span, taken_s, total_s)}"
             f"{f'; it runs at niceness {own_nice}, and they at {their_nice}' if is_behind else ''}",
             "start it without nice: they go first"
@@ -209,7 +209,7 @@ def _whose(span: Span, taken_s: float, total_s: float) -> str:
         for name, user, one in _foreign(span)[:2]
         if one.seconds >= NAMED_SHARE * taken_s
     ]
-    return f"whose: {'; '.join(named)}" if named else "whose is unknown"
+    return f"others are {'; '.join(named)}" if named else "who they are is unknown"
 
 
 def _niceness(span: Span, waiting: list[ThreadSpan]) -> tuple[int, int]:

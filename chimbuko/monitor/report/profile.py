@@ -36,7 +36,7 @@ class Process(msgspec.Struct, frozen=True):
     workers: int
     """Threads that wanted to run."""
     busy_share: float
-    """Mean of them."""
+    """Mean share of the time in which these threads ran."""
     waited_share: float
     """Largest of them."""
     system_share: float

@@ -119,7 +119,7 @@ def write_rank_table(one: RankMessages, folder: Path) -> Path:
 
 
 def read_rank_tables(folder: Path) -> tuple[dict[str, MessageMatrix], list[str]]:
-    """The matrix of each program of which there are tables, and whose tables are missing.
+    """Read the matrix of each program that has tables; return also the names of tables that are missing.
 
     Raises
     ------

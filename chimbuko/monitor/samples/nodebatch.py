@@ -13,10 +13,10 @@ from chimbuko.monitor.samples.rows import CORE, GPU, NODE, OTHER, THREAD, VERSIO
 
 
 class NodePart(msgspec.Struct, frozen=True, array_like=True):
-    """A part of a node. Of a list of them each is in the last one before it that is less deep."""
+    """Part of a node. In a list, each part lies in the last one before it that is less deep."""
 
     depth: int
-    """0 is the machine."""
+    """Depth in the tree; the machine has 0."""
     kind: str
     """Kind in hwloc's words: Machine, Package, NUMANode, L3Cache, L2Cache, Core, PU."""
     logical: int

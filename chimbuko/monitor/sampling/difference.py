@@ -24,7 +24,7 @@ STILL_SHARE = 0.00005
 that looks for work three times a second takes 1 ms for it, and is at work.
 """
 UNSEEN_S = 0.02
-"""CPU time of a process, beyond that of its threads, from which on some ran that nobody saw: two of the
+"""CPU time of a process, beyond that of its threads, from which some ran that nobody saw: two of the
 kernel's ticks, since one may be the sum of many moments.
 """
 

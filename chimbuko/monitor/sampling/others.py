@@ -12,7 +12,7 @@ from chimbuko.monitor.sampling.procreader import read_once
 from chimbuko.monitor.sampling.span import TICKS_PER_S, OtherLoad, Span
 
 LOOK_SHARE = 0.10
-"""Load of others on a program's cores from which on it is looked whose it is: half of what is reported."""
+"""Load of others on a program's cores from which it is looked whose it is: half of what is reported."""
 
 
 def foreign_s(span: Span, cpus: Collection[int]) -> float:

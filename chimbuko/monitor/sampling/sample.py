@@ -72,7 +72,7 @@ class ThreadCounters(NamedTuple):
     """Time in ns for which the thread ran; None if the kernel does not count it."""
     waited_ns: int | None
     slices: int | None
-    """How often it was put on a core; Time in ns for which the thread ran; None if the kernel does not count it."""
+    """Number of times that the thread was put on a core; None if the kernel does not count it."""
 
 
 class ProcessCounters(NamedTuple):
@@ -128,4 +128,4 @@ class Sample:
     gpus: dict[int, GpuReading] = field(default_factory=dict)
     """Readings of GPUs by their numbers."""
     cost_us: int = 0
-    """CPU time that it took to take it."""
+    """CPU time that taking the sample took."""

@@ -164,7 +164,7 @@ class Sampler:
         self._samples = 0
 
     def sample(self, pids: Iterable[int], closely: bool = False, own: int | None = None) -> Sample:
-        """All of it at this moment.
+        """Take a sample at this moment.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class Sampler:
             self._gpus.close()
 
     def _process(self, pid: int) -> tuple[int | None, ProcessCounters]:
-        """How many threads it has, and its counters."""
+        """Return the number of threads of a process, and its counters."""
         read = self._files.read
         status, stat = read(f"/proc/{pid}/status"), parse_stat(read(f"/proc/{pid}/stat"))
         cpu_ticks = stat.user_ticks + stat.system_ticks if stat is not None else 0

@@ -40,7 +40,7 @@ class ThreadSpan:
     minor_faults: int = 0
     major_faults: int = 0
     migrations: int = 0
-    """How often it was found on another hardware thread than before."""
+    """Number of times that the thread was found on another hardware thread than before."""
     processor: int = -1
     """Hardware thread on which it ran last; -1 if that is not known."""
     state: str = "S"
@@ -54,12 +54,12 @@ class ThreadSpan:
 
     @property
     def busy_share(self) -> float:
-        """The share of the time in which it ran."""
+        """Share of the time in which the thread ran."""
         return (self.user_s + self.system_s) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def waited_share(self) -> float | None:
-        """The share of the time in which it waited for a core, None where that is not known."""
+        """Share of the time in which the thread waited for a core; None if that is not known."""
         return None if self.waited_s is None or self.seconds <= 0 else self.waited_s / self.seconds
 
     def then(self, later: ThreadSpan) -> ThreadSpan:
@@ -146,7 +146,7 @@ class CoreSpan:
 
     @property
     def total_s(self) -> float:
-        """All of them."""
+        """Time of the core in all states, in seconds."""
         return self.busy_s + self.idle_s
 
     @property
@@ -209,9 +209,9 @@ class OtherLoad:
     """Processes of one name and user that are not watched. Never changed; see ``ThreadSpan``."""
 
     seconds: float
-    """CPU time of all of them."""
+    """CPU time of these processes."""
     processes: int = 1
-    """Most of them that ran between two looks."""
+    """Most of these processes that ran between two looks."""
     nice: int = 0
     """Lowest niceness of any, which goes first."""
 

@@ -24,7 +24,7 @@ stand still, and it sleeps again. So its ``stat``, which costs three times as mu
 read by turns, too, and as soon as it does not run at all."""
 
 STAT_BYTES, SCHEDSTAT_BYTES = 1024, 128
-"""More than what is wanted of them: 39 numbers and a name, and three numbers."""
+"""Bytes to read of each file: more than 39 numbers and a name, and than three numbers."""
 NOT_COUNTED = b"0 0 0\n"
 """``schedstat`` of each thread where the kernel was built, or started, without it."""
 
@@ -50,7 +50,7 @@ class ThreadReader:
         self._switches: TaskStatus | None = None
         self._counters: ThreadCounters | None = None
         self._awake_ran_ns = self._awake_waited_ns = 0
-        """Time in ns, run and waited, from which on the thread has done something since its ``stat`` was
+        """Time in ns, run and waited, from which the thread has done something since its ``stat`` was
         read.
         """
         self._is_behind = False
@@ -59,8 +59,8 @@ class ThreadReader:
     def read(self, number: int, closely: bool = False) -> ThreadCounters | None:
         """Return a thread's counters, the same object as before if nothing has changed; None if it has ended.
 
-        Switches and affinity are those of the last close look. For a thread that is woken for moments only, all
-        but the times that it ran and waited are those of the last close look.
+        Switches and affinity are those of the last close look. For a thread that is woken for moments only,
+        all but the times that it ran and waited are those of the last close look.
 
         Parameters
         ----------

@@ -96,7 +96,7 @@ def start(
     period_s
         Seconds between two samples, 0.05 to 3600.
     core
-        Where the sampler's thread runs; by default the last of the mask, beside no worker where one is free.
+        Core of the sampler's thread; by default the last of the mask that no worker uses, else the last one.
     csv
         Folder for tables in ZeroSum's columns.
     report

@@ -300,8 +300,9 @@ class RunDirectory:
 
     @property
     def node_command(self) -> Path:
-        """Path of a command that starts a program with the settings, and its streams where the agent of its
-        node looks.
+        """Path of a command that starts a program with the run's settings.
+
+        Its streams are put where the agent of the node looks for them.
         """
         return self.settings / "node"
 

@@ -26,7 +26,7 @@ MOST_WHOLE_US: Final = MOST_NS / NS_PER_US
 _CALL: Final = int(Kind.CALL)
 MOST_FUNCTIONS: Final = 1 << 18
 MOST_DIGITS: Final = 19
-"""Number of digits from which on the number of a process is taken for a text."""
+"""Number of digits from which the number of a process is taken for a text."""
 _RANK: Final = re.compile(r"\brank\s*[:#=]?\s*(\d{1,7})\b", re.IGNORECASE)
 _WITHOUT_MEANING: Final = {
     **dict.fromkeys("iIRnTp", Dropped.INSTANTS),
@@ -109,11 +109,11 @@ class Reader:
 
     @property
     def complaint(self) -> str:
-        """Why not all of it could be read; empty where it could."""
+        """Reason why part of the trace could not be read; empty if all could."""
         return self.text.complaint
 
     def feed(self, data: bytes) -> Table:
-        """Take in the next bytes; the events that are known now."""
+        """Take in the next bytes, and return the events that are known now."""
         handlers, losses = self._handlers, self.catalogue.losses
         for event, text in self._decoded(self.text.feed(data)):
             handler = handlers.get(event.ph) if type(event.ph) is str else None
@@ -128,7 +128,7 @@ class Reader:
         return table_of(rows)
 
     def finish(self) -> Table:
-        """Nothing more will come: the events that are left."""
+        """Return the events that are left, as no more bytes will come."""
         self.text.finish()
         self._flows.finish()
         if self.text.stray:

@@ -100,7 +100,7 @@ class JsonText:
         return events
 
     def finish(self) -> None:
-        """Nothing more will come."""
+        """Note that no more bytes will come."""
         if self.complaint:
             return
         if self._state is _State.BEGIN:

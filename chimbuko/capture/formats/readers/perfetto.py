@@ -101,7 +101,7 @@ class Reader:
         return table_of(rows)
 
     def finish(self) -> Table:
-        """Nothing more will come: the events that are left."""
+        """Return the events that are left, as no more bytes will come."""
         self._flows.finish()
         if self._rest and not self.complaint:
             self.complaint = f"it ends within the packet that begins at byte {self._at:,}"

@@ -29,14 +29,14 @@ class Reader(Protocol):
     """Takes the bytes of one trace in as they come."""
 
     def feed(self, data: bytes) -> Table:
-        """The events that the next bytes complete."""
+        """Return the events that the next bytes complete."""
 
     def finish(self) -> Table:
-        """Nothing more will come: the events that are left."""
+        """Return the events that are left, as no more bytes will come."""
 
     @property
     def complaint(self) -> str:
-        """Why not all of it could be read; empty where it could."""
+        """Reason why part of the trace could not be read; empty if all could."""
 
 
 class JsonReader(Reader, Protocol):
@@ -64,10 +64,10 @@ class Format:
     name: str
     is_it: Callable[[Sample], bool]
     module: str
-    """Module beside this one. It has ``Reader``, which takes a catalogue, the number of the file among all, and
-    its name; or ``events``, which takes the file's path instead of its name, and yields its events."""
+    """Module beside this one. It has ``Reader``, which takes a catalogue, the number of the file among all,
+    and its name; or ``events``, which takes the file's path instead of its name, and yields its events."""
     needs: str = ""
-    """Package that is to be installed for it."""
+    """Package that the format needs."""
     is_streamed: bool = True
     """Whether the module has a ``Reader``."""
     is_json: bool = False
