@@ -80,7 +80,9 @@ class Collisions:
         return len(self._contacts)
 
     def news(self) -> list[str]:
-        """One line for each rank that turned out to be written by several programs since the last call."""
+        """Return one line for each rank that turned out to be written by several programs since the last
+        call.
+        """
         lines: list[str] = []
         try:
             found = find_live(self._folder)

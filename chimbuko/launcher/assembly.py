@@ -132,7 +132,7 @@ def run_with_store(
 
 
 def recorded_at(patterns: Sequence[str]) -> tuple[list[StreamName], list[str]]:
-    """Streams that were recorded, and a line for each that cannot be read."""
+    """Return the streams that were recorded, and a line for each that cannot be read."""
     if not patterns:
         return [], []
     # Here, as the module in the next functions: it is not loaded before a program starts.
@@ -180,7 +180,7 @@ def _discard(run: RunDirectory) -> None:
 
 
 def _program(command: Sequence[str], others: Sequence[Path], recorded: Sequence[StreamName]) -> str:
-    """Name of the program that the run is of, or of the first that was recorded."""
+    """Return the name of the program that the run is of, or of the first that was recorded."""
     if command:
         return program_of(command)
     if others:

@@ -204,7 +204,7 @@ class NodeAgent:
                 folder.parent.rmdir()
 
     def _services(self) -> RunBroker | None:
-        """The broker, once there is one; None where the run is over, or we are asked to end.
+        """Return the broker, once there is one; None where the run is over, or we are asked to end.
 
         Raises
         ------

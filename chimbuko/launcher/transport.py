@@ -127,7 +127,9 @@ def shield_of(place: StreamPlace, problems: list[str]) -> list[Path]:
 def shielded(
     place: StreamPlace, options: TransportOptions, environment: Mapping[str, str], problems: list[str]
 ) -> dict[str, str]:
-    """The application's environment with the shield against dying readers, where it streams over SST."""
+    """Return the application's environment with the shield against dying readers, where it streams over
+    SST.
+    """
     if place.transport is Transport.SST and options.has_shield:
         try:
             return shield_environment(Path(place.guard.folder), environment)

@@ -67,7 +67,7 @@ def advise(workflow: Workflow, sizes: Sequence[int] = ()) -> Advice:
 
 
 def placements(workflow: Workflow, sizes: Sequence[int] = ()) -> list[Placement]:
-    """All that there is room for, that with all tasks inside the application first.
+    """Return all that there is room for, that with all tasks inside the application first.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def _usual_sizes(room: int) -> list[int]:
 
 
 def _divisions(names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
-    """Each way to run some of the tasks inside, and to divide the others among groups."""
+    """Yield each way to run some of the tasks inside, and to divide the others among groups."""
     if not names:
         yield []
         return

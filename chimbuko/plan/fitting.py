@@ -38,7 +38,7 @@ def points_needed(parameters: int) -> int:
 
 
 def sampling_plan(values: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
-    """Points to measure, 6h - 1 for h parameters.
+    """Return points to measure, 6h - 1 for h parameters.
 
     Along each parameter five, while all others have their least value, where a run costs least; and for each
     further parameter two more, in the middle and at the far end of it and the one before: they show whether
@@ -115,7 +115,7 @@ class HeldOut:
 
 
 def fit(measured: Measured) -> Fit:
-    """The model of one part of a workflow, with 200 replicates for intervals.
+    """Return the model of one part of a workflow, with 200 replicates for intervals.
 
     Of Extra-P's forms, and those with negative powers and with roots of logarithms, the one that predicts
     points best from all others; of those that chance may put behind it, the simplest. Extra-P itself is not
@@ -232,7 +232,7 @@ def _by_terms(hypotheses: Iterable[Hypothesis]) -> list[list[Hypothesis]]:
 def _ranked(
     hypotheses: Sequence[Hypothesis], columns: Mapping[str, Float64Array], time_s: Float64Array
 ) -> list[_Ranked]:
-    """The best first; of those that are equally good, the simplest."""
+    """Return the best first; of those that are equally good, the simplest."""
     found: list[_Ranked] = []
     for group in _by_terms(hypotheses):
         fitted = solve(design(group, columns), time_s)
@@ -254,7 +254,9 @@ def _ranked(
 def _order(
     hypotheses: Sequence[Hypothesis], errors: Sequence[float], uncertainties: Sequence[float]
 ) -> list[int]:
-    """Numbers of hypotheses: first those that chance may put behind the best, the simplest of them first."""
+    """Return the numbers of hypotheses: first those that chance may put behind the best, the simplest of them
+    first.
+    """
     order = sorted(range(len(errors)), key=errors.__getitem__)
     limit = errors[order[0]] + uncertainties[order[0]] + _SAME
     near = [at for at in order if errors[at] <= limit]

@@ -287,7 +287,7 @@ def _end(program: UserCommand) -> None:
 
 
 def _last_words(folder: Path) -> str:
-    """The last line of what the program said, or else of what its command said."""
+    """Return the last line of what the program said, or else of what its command said."""
     for name in ("program.output", "said"):
         with suppress(OSError):
             lines = [

@@ -11,7 +11,7 @@ from chimbuko.plan.placingcosts import Slowdown, usual
 FRACTIONS = (0.25, 0.5)
 """Shares of a core that a quota can give."""
 FALLS_BEHIND = 0.9
-"""Share of its cores above which an analysis has no room for what comes in bursts."""
+"""Share of its cores above which an analysis has no room for bursts of events."""
 _HALVINGS = 60
 
 

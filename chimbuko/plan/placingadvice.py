@@ -107,7 +107,7 @@ def points(loads: Sequence[AgentLoad]) -> list[Point]:
 
 
 def advise(measured: Measured, slowdown: Slowdown | None = None) -> AgentAdvice:
-    """The best of all placements of a node.
+    """Return the best of all placements of a node.
 
     Parameters
     ----------

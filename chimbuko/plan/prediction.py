@@ -63,7 +63,7 @@ class _Asked:
 
 
 def predict(workflow: Workflow, placement: Placement) -> Prediction:
-    """The general equation (9), of which (4) is that without groups, (5) and (7) those with one.
+    """Return the general equation (9), of which (4) is that without groups, (5) and (7) those with one.
 
     A step of the application takes what the slowest side takes: its own work with all synchronous tasks, or a
     group's tasks, which it shares with the other groups that take turns with it. Until the first data comes

@@ -123,7 +123,8 @@ class Placement:
 
 
 def parse_placement(text: str, workflow: Workflow) -> Placement:
-    """A placement as it is written: ``images=2x48``, ``images+filter=48 statistics=sync``, ``all=sync``.
+    """Return a placement as it is written: ``images=2x48``, ``images+filter=48 statistics=sync``,
+    ``all=sync``.
 
     Raises
     ------

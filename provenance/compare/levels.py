@@ -113,7 +113,7 @@ def level_of_all(counted: Float64Array, calls: float, mean_us: float, stddev_us:
 
 
 def middle_mean(counts: Float64Array) -> float:
-    """Mean of the logarithm over the middle of calls by bucket, f8[BUCKETS]."""
+    """Return mean of the logarithm over the middle of calls by bucket, f8[BUCKETS]."""
     upper = np.cumsum(counts)
     low, high = (share * upper[-1] for share in MIDDLE)
     lower = upper - counts

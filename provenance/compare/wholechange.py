@@ -43,7 +43,7 @@ class WholeChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def change_us(self) -> float:
-        """Return by how much the time of all ranks has grown."""
+        """Return the growth of the time of all ranks, in µs."""
         return self.time_us[1] - self.time_us[0]
 
 

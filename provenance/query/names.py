@@ -92,7 +92,7 @@ class RunNames:
         self.paths = PathTree(self._paths_from)
 
     def nodes(self) -> list[str]:
-        """Names of the nodes, sorted."""
+        """Return the names of the nodes, sorted."""
         node = STREAM_HEALTH.c.node
         rows = self._rows(select(node).where(STREAM_HEALTH.c.run == self._run()).distinct().order_by(node))
         return [name for (name,) in rows]

@@ -39,7 +39,7 @@ class KeptTrace:
         self._copy.mkdir(parents=True, exist_ok=True)
 
     def copied(self, name: str) -> int:
-        """Bytes of a file that are copied, by file."""
+        """Return the bytes of a file that are copied, by file."""
         copy = self._copy / name
         return copy.stat().st_size if copy.exists() else 0
 
@@ -146,7 +146,7 @@ class FollowedStream:
         """Step to where its data ends at least."""
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
-        """The next step; ``NOT_READY`` where none is complete within ``timeout_s`` seconds, or about a
+        """Return the next step; ``NOT_READY`` where none is complete within ``timeout_s`` seconds, or about a
         second, and when a signal has come.
 
         Raises
@@ -228,7 +228,7 @@ class FollowedStream:
             self._files.set_aside()
 
     def _read(self) -> TraceStep | Waiting | None:
-        """The next step that is complete; None where its data was given up before it was read."""
+        """Return the next step that is complete; None where its data was given up before it was read."""
         if self._reader is None:
             rank, first_rank = self._ranks
             self._reader = StreamReader(

@@ -124,7 +124,7 @@ class Options(NamedTuple):
 
 
 def parsed(arguments: list[str]) -> Options:
-    """Options of a command line; argparse would take longer than all the rest of the start.
+    """Return the options of a command line; argparse would take longer than all the rest of the start.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def remove(folder: str) -> None:
 
 
 def report(text: str) -> None:
-    """One line to standard error; nothing that is wrong with that can end the guard."""
+    """Write a line to standard error; no error of that ends the guard."""
     with suppress(OSError):
         os.write(2, f"chimbuko: guard: {text}\n".encode())
 

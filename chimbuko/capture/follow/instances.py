@@ -53,7 +53,9 @@ def aside_of(stream: Path, first_rank: int) -> Path:
 
 
 def parse_aside(path: Path) -> tuple[Path, int] | None:
-    """Path and first rank of the stream whose files were set aside; None where this is no such folder."""
+    """Return the path and first rank of the stream whose files were set aside; None where this is no such
+    folder.
+    """
     match = _ASIDE.fullmatch(path.name)
     return None if match is None else (path.with_name(match["stream"]), int(match["first"]))
 

@@ -101,7 +101,7 @@ def announce(folder: Path | str, name: str, role: Role, pid: int | None = None) 
 
 
 def announced(folder: Path | str) -> list[Process]:
-    """All processes that have left word, whether they still live or not."""
+    """Return all processes that have left word, whether they still live or not."""
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         paths = [entry.path for entry in entries if entry.name.endswith(_SUFFIX)]
         return [process for path in paths if (process := _process(path))]
@@ -140,7 +140,7 @@ def guard_of(folder: Path | str) -> int | None:
 
 
 def looked_up(pid: int) -> tuple[str, int]:
-    """State and time of start of a process; nothing where there is none."""
+    """Return the state and time of start of a process; nothing where there is none."""
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:

@@ -199,7 +199,7 @@ class Room:
         self._limits = [MemoryLimits(pid, self._root) for pid in pids] if self.is_memory else []
 
     def left(self, enough_bytes: int) -> Headroom:
-        """The least that is left; where it is more than ``enough_bytes``, it may be more than is said.
+        """Return the least that is left; where it is more than ``enough_bytes``, it may be more than is said.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class Room:
         return min([*found, Headroom(free, "the file system")])
 
     def free_files(self) -> int | None:
-        """Number of files that can still be made; None where the file system knows no limit."""
+        """Return the number of files that can still be made; None where the file system knows no limit."""
         system = os.statvfs(self._folder)
         return system.f_favail if system.f_files else None
 

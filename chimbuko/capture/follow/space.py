@@ -38,7 +38,8 @@ class Choice(NamedTuple):
 def choose_folder(
     candidates: Sequence[Path], needed_bytes: int = NEEDED_BYTES, root: Path = Path("/")
 ) -> Choice:
-    """The first of some folders that followed streams may go to. Nothing is left behind in any of them.
+    """Return the first of some folders that followed streams may go to. Nothing is left behind in any of
+    them.
 
     Parameters
     ----------

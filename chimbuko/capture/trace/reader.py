@@ -250,7 +250,9 @@ class StreamReader:
         return buffer
 
     def _buffer(self, name: str, rows: int) -> UInt64Array:
-        """A view of reused memory: fresh pages cost more than the analysis (68 against 250 M events/s)."""
+        """Return a view of reused memory: fresh pages cost more than the analysis (68 against 250 M
+        events/s).
+        """
         held = self._buffers.get(name)
         if held is None or len(held) < rows:
             held = np.empty((rows + rows // 4 + 1024, ARRAY_COLUMNS[name]), np.uint64)
@@ -334,7 +336,7 @@ class StreamReader:
 
 
 def _lost_steps(path: Path) -> frozenset[int]:
-    """Steps of which a kept stream holds no data, but zeros."""
+    """Return the steps of which a kept stream holds no data, but zeros."""
     try:
         return frozenset(map(int, (path / LOST_STEPS).read_text().split()))
     except OSError:
@@ -355,6 +357,6 @@ def _is_number(text: str) -> bool:
 
 
 def _text(described: dict[str, Any]) -> str:
-    """An attribute's text: the low-level listing puts literal double quotes around it."""
+    """Return an attribute's text: the low-level listing puts literal double quotes around it."""
     value = str(described["Value"])
     return value[1:-1] if len(value) >= 2 and value[0] == value[-1] == '"' else value

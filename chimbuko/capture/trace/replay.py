@@ -61,7 +61,9 @@ def start_of(path: Path) -> int | None:
 
 
 def steps_of(reader: StreamReader) -> Iterator[TraceStep]:
-    """All steps of a recorded stream up to a damaged one: a writer that was killed leaves half a step."""
+    """Yield all steps of a recorded stream up to a damaged one: a writer that was killed leaves half a
+    step.
+    """
     try:
         while isinstance(step := reader.next_step(END_WAIT_S), TraceStep):
             yield step

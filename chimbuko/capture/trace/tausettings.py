@@ -257,7 +257,7 @@ class WriterSettings:
     prefix: Path
     period_us: int
     is_periodic: bool
-    """Whether a step is written each period, and not only when it grows too large, and at the end."""
+    """Whether a step is written each period; else only when it grows too large, and at the end."""
     config_file: Path | None
     select: TimerFilter
     has_instances: bool

@@ -45,7 +45,7 @@ class UnnamedFunctions:
         """Time at which the program was first seen to have ended, while names are looked up."""
 
     def put(self, kind: str, number: int, name: str) -> None:
-        """A name that holds an address has come."""
+        """Take a name that holds an address."""
         if number not in self._names.of_kind(kind):
             self._waiting[kind, number] = name
 

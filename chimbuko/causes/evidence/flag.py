@@ -86,8 +86,7 @@ class Flag:
     paused: tuple[tuple[Pause, str, int], ...] = ()
     """Pauses that Python made in it alone, each with what it was about and its length in µs."""
     loss: HeldUp | None = None
-    """Way in which the node kept the rank from running, if this is no call but the time of that; None for a
-    call.
+    """Way in which the node kept the rank from running, if this stands for such a time; None for a call.
     """
 
     @property

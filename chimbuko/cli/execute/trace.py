@@ -180,7 +180,9 @@ def _annotation(aspects: tuple[str, ...]) -> Callable[[], Compile]:
 
 
 def _made_main(script: str, compiled: Compile) -> tuple[dict[str, Any], CodeType]:
-    """The module ``__main__``, where a script may look itself up, and the script's code to run in it."""
+    """Return the module ``__main__``, where a script may look itself up, and the script's code to run
+    in it.
+    """
     path = os.path.abspath(script)
     with open(path, "rb") as file:
         code = compiled(file.read(), path, "exec", dont_inherit=True)
@@ -193,7 +195,7 @@ def _made_main(script: str, compiled: Compile) -> tuple[dict[str, Any], CodeType
 
 
 def _report_as_python_would(error: BaseException) -> None:
-    """The traceback, beginning in the program."""
+    """Print the traceback, beginning in the program."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in _NOT_THE_PROGRAM:
         trace = trace.tb_next
@@ -205,7 +207,7 @@ _interrupted: list[BaseException] = []
 
 
 def _end_as_interrupted() -> None:
-    """A program that Ctrl-C has ended died of that signal, for all who wait for it."""
+    """End by the signal of Ctrl-C, so that whoever waits for the program sees that."""
     if _interrupted:
         session.stop()
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -156,7 +156,7 @@ def command(
 def _sides(
     runs: tuple[Path, ...], before: tuple[Path, ...], after: tuple[Path, ...]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """The runs before, and those after."""
+    """Return the runs before, and those after."""
     if runs and (before or after):
         raise ConfigError(f"{runs[0]}: say of each run whether it is one --before or one --after")
     if not (before or after) and len(runs) == 2:

@@ -66,7 +66,9 @@ def _check_over(run: RunDirectory) -> None:
 
 
 def _reachable(run: RunDirectory) -> list[Path]:
-    """Folders with something to store; that of the store itself first, as the others go into it."""
+    """Return the folders with something to store; that of the store itself first, as the others go into
+    it.
+    """
     here = [Path(left.folder) for _, left in left_behind(run) if left.host == platform.node()]
     stores = [folder for folder in here if (folder / run.store_path.name).exists()]
     found = [*stores, *(folder for folder in (*here, *rescued_folders(run)) if _holds_something(folder))]
@@ -104,7 +106,7 @@ def _bring(run: RunDirectory, folder: Path) -> None:
 
 
 def _with_store_at_home(run: RunDirectory, info: RunInfo, folder: Path) -> RunInfo:
-    """The store of a run that died, which was on local storage, comes into its folder."""
+    """Move the store of a run that died from local storage into the run's folder."""
     try:
         bring_store_home(run, folder)
     except OSError as error:

@@ -312,7 +312,7 @@ def vacuum_run(run_dir: Path | None, as_json: bool) -> None:
 
 @contextmanager
 def _writing(run: RunDirectory, info: RunInfo) -> Iterator[Engine]:
-    """The store of a run."""
+    """Yield the store of a run."""
     engine = open_for_writing(run.used_store_url(info))
     try:
         yield engine

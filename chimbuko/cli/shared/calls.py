@@ -122,7 +122,7 @@ _RANGES = (
 
 
 def _options() -> Iterator[Decorator]:
-    """One for each filter, with the filter's own words."""
+    """Yield an option for each filter, with the filter's own words."""
     hints = get_type_hints(AnomalyFilter, include_extras=True)
     for name, option in _NAMES.items():
         described = next(one for one in hints[name].__metadata__ if isinstance(one, Meta))

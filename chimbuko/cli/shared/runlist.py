@@ -88,7 +88,7 @@ def list_runs(runs: Iterable[RunDirectory]) -> Listing:
 
 
 def list_store(url: str) -> Listing:
-    """The runs of a store.
+    """Return the runs of a store.
 
     Raises
     ------

@@ -162,8 +162,8 @@ _OPTIONS = (
         "--namespaces",
         metavar="PLACE",
         envvar=PLACE_VARIABLE,
-        help="Service of namespaces to which the programs publish quantities that they compute; wrong ones are "
-        "reported with the run. Folder of the service, or file of a job's place in it. Also set by "
+        help="Service of namespaces to which the programs publish quantities that they compute; wrong ones "
+        "are reported with the run. Folder of the service, or file of a job's place in it. Also set by "
         f"{PLACE_VARIABLE}.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),

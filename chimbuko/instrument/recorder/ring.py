@@ -62,7 +62,7 @@ class ProcessFile:
         _check(path, self._head, PROCESS_MAGIC)
 
     def number(self, field: str) -> int:
-        """A field that is a number."""
+        """Return a field that is a number."""
         return int(self._head[field][0])
 
     def set_number(self, field: str, value: int) -> None:
@@ -116,7 +116,7 @@ class Ring:
             raise TraceFormatError(f"{path}: damaged: its positions cannot be true")
 
     def number(self, field: str) -> int:
-        """A field that is a number."""
+        """Return a field that is a number."""
         return int(self._head[field][0])
 
     def left_out(self) -> npt.NDArray[np.uint64]:

@@ -9,7 +9,7 @@ from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request, Scheduler
 
 
 def job_script(job: Job, scheduler: Scheduler, request: Request | None = None) -> str:
-    """Text of the script, for bash.
+    """Return the text of the script, for bash.
 
     Parameters
     ----------

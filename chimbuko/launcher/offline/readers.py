@@ -89,7 +89,7 @@ class OwnReader:
             yield self._streams[key].advance(model)
 
     def stop(self) -> None:
-        """See ``Readers``: it is told by its own signal."""
+        """Do nothing, as the signal that ends this process stops the reader, too."""
 
 
 class ForkedReaders:

@@ -64,16 +64,16 @@ class LeftSpools:
 
 
 class Shelf:
-    """Shelf for what streams have found, from which it is stored in large transactions.
+    """Shelf for findings of streams, which are stored from it in large transactions.
 
-    Where the store cannot be used for so long that it is given up, all that comes is left in spools.
+    If the store cannot be used for so long that it is given up, later findings are left in spools.
 
     Parameters
     ----------
     report
         Takes a line for the user.
     beat
-        Called where it goes on.
+        Called again and again, as a sign of life.
     spools
         Spools for what cannot be stored.
     """

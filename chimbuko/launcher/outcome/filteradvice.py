@@ -140,7 +140,7 @@ def mend_step(largest: StreamHealth, advice: FilterAdvice, mean_step_s: float) -
 
 
 def exclusion_pattern(name: str) -> str:
-    """A pattern that matches ``name``; empty where there is none that TAU could use.
+    """Return a pattern that matches ``name``; empty where there is none that TAU could use.
 
     The format has no escape: a wildcard stands for itself too, and ``?`` for any one character is closer
     than ``#`` for any string. Blanks at the ends of a line are cut off.

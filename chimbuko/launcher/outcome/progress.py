@@ -86,7 +86,7 @@ class Progress:
             say(line)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._clear()
         say(text)
 

@@ -23,7 +23,7 @@ LOOK_S = 0.1
 
 
 def reachable_run(path: Path | None) -> RunDirectory:
-    """The run that ``find_run`` finds, of which ``reach`` has seen that it can be looked into.
+    """Return the run that ``find_run`` finds, of which ``reach`` has seen that it can be looked into.
 
     Raises
     ------

@@ -223,7 +223,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """The summary for people."""
+    """Return the summary for people."""
     lines = [f"Time: {summary.budget.sentence}"] if summary.budget.threads else []
     lines += [
         f"{number_of(summary.anomalies, 'anomalies')} among {number_of(summary.calls, 'calls')} of "
@@ -307,7 +307,7 @@ def problem_lines(problems: list[str]) -> list[str]:
 
 
 def slow_lines(slow_ranks: list[SlowRank]) -> list[str]:
-    """Lines for people: each rank once, those of a node together, the most time lost first."""
+    """Return lines for people: each rank once, those of a node together, the most time lost first."""
     worst: dict[tuple[int, int], SlowRank] = {}
     # What it computes all together says more than any one function.
     for slow in sorted(slow_ranks, key=lambda slow: slow.function != ""):

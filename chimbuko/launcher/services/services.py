@@ -225,7 +225,7 @@ class Services:
                 self.place.bring_home()
 
     def hasten(self, is_interrupted: bool) -> None:
-        """The run may be killed soon: what was found until now goes where other nodes see it.
+        """Put the findings so far where other nodes see them, as the run may be killed soon.
 
         Parameters
         ----------

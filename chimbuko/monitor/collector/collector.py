@@ -67,7 +67,7 @@ class Collector:
         self._last: Sample | None = None
 
     def watch(self, one: Watched) -> None:
-        """A rank's process, of which threads are sampled from now on."""
+        """Sample the threads of a rank's process from now on."""
         self._watched[one.pid] = one
         self._names.number(one.pid, one.pid, 0)
         self._looks.add(one.pid)
@@ -84,7 +84,7 @@ class Collector:
         self._looks.add(pid)
 
     def name_thread(self, pid: int, tid: int, thread: int) -> None:
-        """A thread as the trace numbers it."""
+        """Note the number of a thread in the trace."""
         self._names.number(pid, tid, thread)
 
     @property
@@ -122,7 +122,7 @@ class Collector:
         self.costs.period_us += (time.thread_time_ns() - began_ns) // 1000
 
     def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:
-        """Samples that overlap intervals and were not given away before; None without any."""
+        """Return samples that overlap intervals and were not given away before; None without any."""
         parts: dict[str, list[Rows]] = {kind: [] for kind in (*KEYS, LOOKS)}
         bounds: list[int] = []
         awaited: set[Awaited] = set()
@@ -176,7 +176,7 @@ class Collector:
         )
 
     def due_sum(self, now_us: int, is_last: bool = False) -> NodeBatch | None:
-        """The sum since the last one, if it is time for it."""
+        """Return the sum since the last one, if it is time for it."""
         if not self._sum.is_due(now_us) and not is_last:
             return None
         begin_us = self._sum.begin_next(now_us)

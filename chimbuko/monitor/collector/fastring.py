@@ -60,7 +60,7 @@ class SliceRing:
             self._count -= len(self._slices.popleft().rows)
 
     def take(self, begin_us: int, end_us: int) -> Rows:
-        """Rows of an interval that were not taken before."""
+        """Return the rows of an interval that were not taken before."""
         found = [self._none]
         # The newest first: what is asked for was not long ago.
         for one in reversed(self._slices):
@@ -226,7 +226,7 @@ class FastRing:
             yield pair.now.tid, _stretch(pair.before, pair.now)
 
     def forget(self, tid: int) -> None:
-        """A thread is not looked at any longer."""
+        """Look at a thread no longer."""
         thread = self._threads.pop(tid, None)
         if thread is not None:
             thread.close()
@@ -283,7 +283,9 @@ def _row(before: _Reading, now: _Reading) -> tuple[object, ...] | None:
 
 
 def _moves(before: _Reading, now: _Reading, is_elsewhere: bool) -> int:
-    """Number of moves: as far as that was read, else whether the thread is on another core than before."""
+    """Return the number of moves: as far as that was read, else whether the thread is on another core than
+    before.
+    """
     first, second = before.moves, now.moves
     counted = 0 if first is None or second is None else min(second - first, MOST_MOVES)
     return max(counted, int(is_elsewhere))
@@ -324,7 +326,7 @@ def _is_stopped(reading: _Reading) -> bool:
 
 
 def _state(stat: bytes) -> bytes:
-    """The kernel's letter."""
+    """Return the kernel's letter for the state of a thread."""
     return stat[stat.rfind(b") ") + 2 :][:1]
 
 

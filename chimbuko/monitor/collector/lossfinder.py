@@ -141,7 +141,7 @@ class UsualWait:
         return median(self._shares) if len(self._shares) >= LEAST_WINDOWS else None
 
     def add(self, stretch: Stretch) -> None:
-        """A stretch without a loss."""
+        """Take a stretch without a loss."""
         self._length_us += stretch.length_us
         self._waited_us += stretch.waited_us
         if self._length_us >= WINDOW_US:

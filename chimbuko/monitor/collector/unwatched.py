@@ -137,7 +137,7 @@ class Others:
         return before is not None and before.stat.start_ticks != stat.start_ticks
 
     def _end(self, pid: int) -> None:
-        """A process is over: what is known of it is no news when the one that started it counts it."""
+        """Note that a process has ended, so that its time is not counted again with its parent's."""
         self._files.forget(_path(pid))
         ended = self._last.pop(pid, None)
         parent = self._last.get(ended.stat.parent) if ended is not None else None

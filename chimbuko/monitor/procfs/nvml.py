@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def opened() -> Nvml:
-    """NVML by its package; raises what either raises."""
+    """Open NVML by its package; errors of both are raised."""
     return Nvml(importlib.import_module("pynvml"))
 
 
@@ -45,7 +45,7 @@ class Nvml:
         ]
 
     def read(self) -> list[GpuReading]:
-        """All GPUs, in the order of their numbers."""
+        """Return all GPUs, in the order of their numbers."""
         return [self._one(device) for device in self._devices]
 
     def close(self) -> None:
@@ -73,7 +73,9 @@ class Nvml:
         )
 
     def _said(self, ask: Callable[[], T]) -> T | None:
-        """An answer; None where this device has none, or is gone, or the library has no such question."""
+        """Return an answer; None where this device has none, or is gone, or the library has no such
+        question.
+        """
         try:
             return ask()
         except (self._library.NVMLError, *OF_OTHER_VERSIONS):

@@ -36,7 +36,9 @@ def parse_membership(data: bytes) -> Membership:
 
 
 def parse_limit(data: bytes) -> int | None:
-    """A limit of memory in bytes; None where there is none (``max``, or version 1's largest number)."""
+    """Return a limit of memory in bytes; None where there is none (``max``, or version 1's largest
+    number).
+    """
     limit = counter(data.strip())
     return None if limit is None or limit >= NO_LIMIT_BYTES else limit
 

@@ -75,8 +75,8 @@ _FREEZER = b"refrigerator", b"freezer_trap", b"get_signal"
 
 
 def system_call(data: bytes) -> int:
-    """Number of the system call that a thread is in, by ``syscall``; ``NO_CALL`` where it is not known, and
-    ``NAP`` or ``CONDITION`` where its arguments say that it is one.
+    """Return the number of the system call that a thread is in, by ``syscall``; ``NO_CALL`` where it is not
+    known, and ``NAP`` or ``CONDITION`` where its arguments say that it is one.
     """
     first = data.split(b" ", 1)[0]
     if not first.isdigit() or len(first) > 4:

@@ -92,7 +92,9 @@ def allowed_cpus(data: bytes) -> tuple[int, ...]:
 
 
 def parse_thread_group(data: bytes) -> int | None:
-    """The process that a number is a thread of, by its ``status``: of a process itself it is its own."""
+    """Return the process that a number is a thread of, by its ``status``: of a process itself it is its
+    own.
+    """
     return counter(_value_of(data, b"\nTgid:\t"))
 
 

@@ -64,7 +64,7 @@ class Topology:
         return tuple(sorted(part.physical or 0 for part in self.root.walk() if part.kind == PU))
 
     def lines(self, allowed: Collection[int] | None = None) -> list[str]:
-        """The tree as text; hardware threads that are not ``allowed`` have a ``-`` behind them."""
+        """Return the tree as text; hardware threads that are not ``allowed`` have a ``-`` behind them."""
         return list(_lines(self.root, 0, allowed))
 
 
@@ -86,7 +86,7 @@ def _size(size_bytes: int) -> str:
 
 
 def nested(parts: Iterable[Part]) -> Topology:
-    """A tree of parts of which each is only known by its hardware threads."""
+    """Return a tree of parts of which each is only known by its hardware threads."""
     first, *others = sorted(
         parts, key=lambda part: (-len(part.cpus), KINDS.index(part.kind), min(part.cpus, default=0))
     )

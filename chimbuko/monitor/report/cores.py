@@ -38,7 +38,7 @@ NAMED_SHARE = 0.20
 
 
 def groups(span: Span) -> dict[tuple[int, ...], list[ThreadSpan]]:
-    """Workers by the cores that they may use."""
+    """Return the workers by the cores that they may use."""
     found: dict[tuple[int, ...], list[ThreadSpan]] = defaultdict(list)
     for thread in workers(span):
         if thread.cpus:
@@ -180,7 +180,7 @@ def analysis_beside(span: Span) -> Iterator[Finding]:
 
 
 def _waited_for(span: Span) -> tuple[list[ThreadSpan], set[int], float]:
-    """Workers that wait for a core, the cores, and the time that these had all together."""
+    """Return the workers that wait for a core, the cores, and the time that these had all together."""
     waiting = [thread for thread in workers(span) if (thread.waited_share or 0.0) > WAITED_SHARE]
     cpus = {cpu for thread in waiting for cpu in thread.cpus} & span.cores.keys()
     return waiting, cpus, sum(span.cores[cpu].total_s for cpu in cpus)

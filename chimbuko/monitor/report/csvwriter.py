@@ -45,8 +45,8 @@ class Value:
 
 
 def read_zerosum(path: Path) -> Iterator[Value]:
-    """All lines of a file, in its order, which is not that of the steps. A last one that was cut off, as the
-    program was killed, is left out.
+    """Yield all lines of a file, in its order, which is not that of the steps. A last one that was cut off,
+    as the program was killed, is left out.
 
     Raises
     ------

@@ -36,7 +36,7 @@ def _size(size_bytes: int) -> str:
 
 
 def report(span: Span, identities: Mapping[int, Identity], node: str, only: int | None = None) -> list[str]:
-    """The lines of a report. Percentages are of the time for which a thread was watched.
+    """Return the lines of a report. Percentages are of the time for which a thread was watched.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ def save(profile: Profile, folder: Path) -> None:
 
 
 def load(folder: Path, node: str) -> Profile:
-    """The profile of a good run: of this node, or else of its first one.
+    """Return the profile of a good run: of this node, or else of its first one.
 
     Raises
     ------

@@ -188,7 +188,7 @@ and two thirds of the bytes; higher levels gain 2 %.
 
 
 def packed(batch: NodeBatch) -> PackedBatch:
-    """A batch as it travels."""
+    """Return a batch in the form in which it is sent."""
     columns = {name: _columns(getattr(batch, name), dtype) for name, dtype in _ROWS.items()}
     data = zlib.compress(_encoder.encode(msgspec.structs.replace(batch, **columns)), _LEVEL)
     return PackedBatch(
@@ -197,7 +197,7 @@ def packed(batch: NodeBatch) -> PackedBatch:
 
 
 def unpacked(data: bytes) -> NodeBatch:
-    """The batch that was packed to this.
+    """Return the batch that was packed to this.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def _columns(data: bytes, dtype: np.dtype[np.void]) -> bytes:
 
 
 def _rows(data: bytes, dtype: np.dtype[np.void]) -> bytes:
-    """The reverse."""
+    """Return rows in order from bytes that were packed by columns."""
     rows, at = np.empty(len(data) // dtype.itemsize, dtype), 0
     for name in dtype.names or ():
         of_field = np.frombuffer(data, dtype[name], len(rows), at)

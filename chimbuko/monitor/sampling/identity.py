@@ -38,7 +38,7 @@ class Identity:
 
 
 def read_identity(pid: int) -> Identity | None:
-    """A process of this node; None where it is gone. What may not be read of it is empty."""
+    """Return a process of this node; None where it is gone. What may not be read of it is empty."""
     folder = Path(f"/proc/{pid}")
     stat = parse_stat(_bytes(folder / "stat"))
     if stat is None or stat.state in "ZX":
@@ -56,7 +56,7 @@ def read_identity(pid: int) -> Identity | None:
 
 
 def _started_with(folder: Path) -> tuple[str, dict[str, str]]:
-    """Arguments and environment; of a few processes both are empty for good."""
+    """Return the arguments and environment; of a few processes both are empty for good."""
     for _ in range(EXEC_LOOKS):
         # In this order, since the kernel sets the environment last.
         arguments, environment = _bytes(folder / "cmdline"), _bytes(folder / "environ")
@@ -79,7 +79,7 @@ def uses_openmp(pid: int) -> bool:
 
 
 def maps_openmp(maps: bytes) -> bool:
-    """The same, by ``/proc/PID/maps``."""
+    """Return whether a process has loaded an OpenMP library, by ``/proc/PID/maps``."""
     return _OPENMP.search(maps) is not None
 
 

@@ -27,7 +27,9 @@ class ProcReader:
         self._files: dict[str, ProcFile] = {}
 
     def file(self, path: str, most_bytes: int = MOST_BYTES) -> ProcFile:
-        """A file for one who reads it again and again, and closes it; and how much of it is wanted."""
+        """Return a file to read again and again, of which at most so many bytes are wanted; the caller closes
+        it.
+        """
         return ProcFile(self, path, most_bytes)
 
     def read(self, path: str) -> bytes:
@@ -56,7 +58,7 @@ class ProcReader:
         return True
 
     def give_room(self) -> None:
-        """One is closed."""
+        """Note that a file is closed."""
         self._open -= 1
 
 

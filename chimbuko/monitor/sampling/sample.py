@@ -24,7 +24,7 @@ NAMES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def kind_of(pid: int, tid: int, name: str, process_name: str, openmp: bool) -> str:
-    """The kind of a thread.
+    """Return the kind of a thread.
 
     OpenMP's libraries give their threads no name, so that these carry their process's: where such a
     library is loaded they count as OpenMP's, which is a guess.

@@ -62,7 +62,7 @@ class GroupReader:
         self._now: dict[bytes, GroupCounters | None] = {}
 
     def begin(self, closely: bool = True) -> None:
-        """A new sample begins; one that looks ``closely`` asks again for groups and their limits."""
+        """Begin a new sample; one that looks ``closely`` asks again for groups and their limits."""
         self._now.clear()
         if closely:
             self._memberships.clear()
@@ -78,7 +78,7 @@ class GroupReader:
         return self._now[membership]
 
     def forget(self, pid: int) -> None:
-        """A process has ended."""
+        """Forget a process that has ended."""
         self._memberships.pop(pid, None)
         self._files.forget(f"/proc/{pid}/cgroup")
 
@@ -128,7 +128,7 @@ class GroupReader:
 
 
 def _first(root: Path, group: str, name: str) -> str:
-    """A group's file; inside of a container the group itself is often what is mounted."""
+    """Return a group's file; inside of a container the group itself is often what is mounted."""
     for folder in (root / group.lstrip("/"), root):
         if (folder / name).is_file():
             return str(folder / name)

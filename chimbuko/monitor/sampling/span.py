@@ -63,7 +63,7 @@ class ThreadSpan:
         return None if self.waited_s is None or self.seconds <= 0 else self.waited_s / self.seconds
 
     def then(self, later: ThreadSpan) -> ThreadSpan:
-        """Both spans as one."""
+        """Return both spans as one."""
         waited = None if self.waited_s is None or later.waited_s is None else self.waited_s + later.waited_s
         still = self.still_periods if later.still_periods == later.periods else 0
         return ThreadSpan(
@@ -159,7 +159,7 @@ class CoreSpan:
         return seconds / self.total_s if self.total_s > 0 else 0.0
 
     def then(self, later: CoreSpan) -> CoreSpan:
-        """Both spans as one."""
+        """Return both spans as one."""
         return CoreSpan(self.cpu, CoreTicks._make(map(add, self.ticks, later.ticks)))
 
 
@@ -188,7 +188,7 @@ class ProcessSpan:
     """File that it read or wrote when it was seen to wait for storage last."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
-        """Both spans as one."""
+        """Return both spans as one."""
         return ProcessSpan(
             self.pid,
             later.resident_bytes,
@@ -216,13 +216,13 @@ class OtherLoad:
     """Lowest niceness of any, which goes first."""
 
     def beside(self, other: OtherLoad) -> OtherLoad:
-        """Both at the same time as one."""
+        """Return both at the same time as one."""
         return OtherLoad(
             self.seconds + other.seconds, self.processes + other.processes, min(self.nice, other.nice)
         )
 
     def then(self, later: OtherLoad) -> OtherLoad:
-        """Both spans as one."""
+        """Return both spans as one."""
         return OtherLoad(
             self.seconds + later.seconds,
             max(self.processes, later.processes),
@@ -261,7 +261,7 @@ class Span:
     """
 
     def then(self, later: Span) -> Span:
-        """Both spans as one; threads and processes that have ended meanwhile stay in it."""
+        """Return both spans as one; threads and processes that have ended meanwhile stay in it."""
         threads = _joined(self.threads, later.threads, ThreadSpan.then)
         for tid in self.threads.keys() - later.threads.keys():
             if not self.threads[tid].ended:

@@ -58,7 +58,7 @@ class Family:
 
 
 def _given(first: int, end: int) -> Sequence[int]:
-    """Numbers of this range that may be those of processes, in order."""
+    """Return the numbers of this range that may be those of processes, in order."""
     if end - first <= MOST_NEW:
         return range(first, end)
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and first <= int(name) < end)

@@ -90,7 +90,7 @@ class Election:
         return self.leads
 
     def roots(self) -> list[int]:
-        """The programs of all that have joined and still run, also where their monitor was killed."""
+        """Return the programs of all that have joined and still run, also where their monitor was killed."""
         return [root for _, _, root, start in self._joined() if start_ticks_of(root) == start]
 
     def take_over(self) -> bytes:
@@ -125,7 +125,7 @@ class Election:
             return not others
 
     def close(self) -> None:
-        """The last one removes the folder."""
+        """Leave the group; the last monitor removes the folder."""
         if self._leading is not None:
             with self._registry():
                 shutil.rmtree(self._folder, ignore_errors=True)

@@ -120,7 +120,7 @@ class Catalogue:
         self._names: dict[str, int] = {}
 
     def process(self, key: object) -> int:
-        """Number of a process, which ``key`` distinguishes from all others."""
+        """Return the number of a process, which ``key`` distinguishes from all others."""
         number = self._processes.get(key)
         if number is None:
             number = self._processes[key] = len(self.processes)
@@ -128,7 +128,7 @@ class Catalogue:
         return number
 
     def track(self, process: int, key: object, kind: TrackKind = TrackKind.THREAD) -> int:
-        """Number of a track, which ``key`` distinguishes from all others of its process."""
+        """Return the number of a track, which ``key`` distinguishes from all others of its process."""
         number = self._tracks.get((process, key))
         if number is None:
             if len(self.tracks) >= MOST_TRACKS:
@@ -182,7 +182,7 @@ class Catalogue:
             self.tracks[track].is_main &= same == track
 
     def name(self, text: str) -> int:
-        """Number of a name."""
+        """Return the number of a name."""
         number = self._names.get(text)
         if number is None:
             number = self._new_name(text)
@@ -204,7 +204,7 @@ class Catalogue:
 
 
 def table_of(rows: list[Row]) -> Table:
-    """Rows as a table."""
+    """Return the rows as a table."""
     return np.array(rows, EVENT) if rows else NO_EVENTS
 
 

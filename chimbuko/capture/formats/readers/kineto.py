@@ -115,7 +115,7 @@ class Reader(chrome.Reader):
         return pid, tid
 
     def function_name(self, name: str, category: str) -> str:
-        """Steps are calls of one function."""
+        """Return one name for all steps, which are calls of one function."""
         return _STEP.sub("ProfilerStep", name)
 
     def _call(self, event: ChromeEvent) -> None:

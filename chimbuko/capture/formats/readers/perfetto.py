@@ -245,7 +245,7 @@ class Reader:
         return None
 
     def _track(self, uuid: int) -> int:
-        """Number of the track in the catalogue."""
+        """Return the number of the track in the catalogue."""
         number = self._numbers.get(uuid)
         if number is not None:
             return number
@@ -265,7 +265,7 @@ class Reader:
         return number
 
     def _process_of(self, track: _Track) -> int:
-        """Number of the process that a track lies in."""
+        """Return the number of the process that a track lies in."""
         pid, name = 0, ""
         above: _Track | None = track
         for _ in range(MOST_DEPTH):
@@ -284,5 +284,5 @@ class Reader:
 
 
 def _text(value: str | bytes) -> str:
-    """A text of a message; what is not in UTF-8 comes as bytes."""
+    """Return a text of a message; what is not in UTF-8 comes as bytes."""
     return value if isinstance(value, str) else value.decode("utf-8", "replace")

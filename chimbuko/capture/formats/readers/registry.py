@@ -140,7 +140,7 @@ FORMATS: Final = (
 
 
 def open_unpacked(path: Path) -> IO[bytes]:
-    """A file, unpacked where it is packed by gzip.
+    """Return a file, unpacked where it is packed by gzip.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def open_unpacked(path: Path) -> IO[bytes]:
 
 
 def pieces(file: IO[bytes]) -> Iterator[bytes]:
-    """The bytes of a file, a few megabytes at a time; before an error all that came before it."""
+    """Yield the bytes of a file, a few megabytes at a time; before an error all that came before it."""
     held, size = [], 0
     try:
         while data := file.read1(PIECE_BYTES):  # type: ignore[attr-defined]
@@ -208,7 +208,7 @@ def _survey(path: Path, size: int, modified_ns: int) -> Survey:
 
 
 def reader_of(form: Format, catalogue: Catalogue, source: int, name: str) -> Reader:
-    """A reader of a format that is streamed.
+    """Return a reader of a format that is streamed.
 
     Raises
     ------
@@ -220,7 +220,8 @@ def reader_of(form: Format, catalogue: Catalogue, source: int, name: str) -> Rea
 
 
 def events_of(path: Path, catalogue: Catalogue, source: int) -> Iterator[Table]:
-    """The events of a file, a few megabytes at a time; what is wrong with it is a complaint of the catalogue.
+    """Yield the events of a file, a few megabytes at a time; what is wrong with it is a complaint of the
+    catalogue.
 
     Raises
     ------
