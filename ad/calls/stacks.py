@@ -93,7 +93,7 @@ class CallStacks:
     losses
         Running totals of losses by kind, int64[LOSS_KINDS].
     interval_us
-        First and last time of a used row; None where there is none.
+        First and last time of a used row; None if there is none.
 
     Parameters
     ----------

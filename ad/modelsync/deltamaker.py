@@ -98,7 +98,7 @@ class DeltaMaker:
             self._delta_log.write(self._logged)
 
     def _look(self, stream: StreamHandle) -> Outbox | None:
-        """Return what a stream has; None where its process holds the outbox."""
+        """Return what a stream has; None if its process holds the outbox."""
         outbox = stream.box.look()
         while outbox is None and self._is_lockstep:
             # The stream has closed an epoch: what it learned in it must be in this delta.

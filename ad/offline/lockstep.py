@@ -93,7 +93,7 @@ class Lockstep:
         return delta
 
     def last_delta(self) -> Delta | None:
-        """Return what is left when all streams are over; None where nothing is."""
+        """Return what is left when all streams are over; None if nothing is."""
         return self._next({})
 
     def overdue(self) -> list[RecordBatch]:

@@ -21,7 +21,7 @@ class DetectorEntry:
     default_threshold: float
     """Threshold in its own measure where the user gives none."""
     unit: str = ""
-    """Unit of its thresholds and scores; empty where they are no distances."""
+    """Unit of its thresholds and scores; empty if they are no distances."""
     learns_buckets: bool = True
     """Whether it needs counts of runtimes in buckets, beside moments."""
 

@@ -50,7 +50,7 @@ class SourceCensus(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
     def leave_beside(self, stream: Path) -> None:
-        """Keep it beside a stream, for who cannot read that to its end; without room it is not kept."""
+        """Keep the census beside a stream, for readers that cannot read that to its end; not without room."""
         with suppress(OSError):
             _beside(stream).write_text(self.text())
 

@@ -92,7 +92,7 @@ LEAST_USUAL_US = 10.0
 
 
 def against_usual(runtime_us: float, usual_us: float, usual: str) -> str:
-    """Return how a runtime stands to the usual one, as the end of a clause; empty where that is not known.
+    """Return how a runtime stands to the usual one, as the end of a clause; empty if that is not known.
 
     A factor says something where both can be imagined: not that 150 ms are 50,000 times as long as 3 µs.
 

@@ -107,7 +107,7 @@ def _led_in_one_process(
     problems: list[str],
     show: Show,
 ) -> int | None:
-    """Analyse recorded streams in one process; return the exit code, or None where that came to no end."""
+    """Analyse recorded streams in one process; return the exit code, or None if that came to no end."""
     from chimbuko.launcher.tracecontroller import RecordedTrace, TraceController, Unfinished
 
     trace = RecordedTrace(recorded, platform.node(), min(len(recorded), len(os.sched_getaffinity(0))))
@@ -213,7 +213,7 @@ def _services(options: RunOptions, config: AnalysisConfig, recorded: Sequence[St
 
 
 def _place(options: RunOptions, run: RunDirectory) -> StreamPlace | None:
-    """Choose the place for streams; None where all are recorded."""
+    """Choose the place for streams; None if all are recorded."""
     if options.trace:
         return None
     wanted = options.transport

@@ -149,7 +149,7 @@ def _keep(run: RunDirectory, options: HostOptions) -> None:
 
 
 def _kept(run: RunDirectory, info: RunInfo) -> HostOptions:
-    """Read how the services of a run that has died were started, with the secrets that are to be had."""
+    """Read how the services of a run that has died were started, with the secrets that this process has."""
     options, has_own_broker = msgspec.json.decode(
         run.host_options.read_bytes(),
         type=tuple[HostOptions, bool],

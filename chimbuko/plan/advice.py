@@ -27,7 +27,7 @@ class Advice:
 
     ranked: tuple[Prediction, ...]
     interval_s: tuple[float, float] | None
-    """Interval of the best placement's total in seconds, 95 %; None where no model was fitted to
+    """Interval of the best placement's total in seconds, 95 %; None if no model was fitted to
     measurements.
     """
 

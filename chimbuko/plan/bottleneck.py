@@ -37,9 +37,9 @@ class Bottleneck:
     share: float
     """Share of its cores that the part needs."""
     full_at_ranks: int | None
-    """The most with which it asks for no more than it has; None where that does not depend on ranks."""
+    """The most with which it asks for no more than it has; None if that does not depend on ranks."""
     remedy: str
-    """Remedy that gives all parts room; empty where they have it."""
+    """Remedy that gives all parts room; empty if they have it."""
 
 
 def bottleneck(run: Pipeline, costs: UnitCosts) -> Bottleneck:
@@ -51,7 +51,7 @@ def bottleneck(run: Pipeline, costs: UnitCosts) -> Bottleneck:
 
 
 def full_at(part: str, run: Pipeline, costs: UnitCosts) -> int | None:
-    """Return the most ranks, all else alike, with which a part asks for no more than it has; 0 where none
+    """Return the most ranks, all else alike, with which a part asks for no more than it has; 0 if none
     fit, None where it does not depend on them.
     """
 

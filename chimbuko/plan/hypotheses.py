@@ -23,7 +23,7 @@ class Agreement:
 
     points: int
     r_squared: float | None
-    """Equation 10; None where all measurements are the same."""
+    """Equation 10; None if all measurements are the same."""
     max_relative_error: float
     """The greatest difference, as a share of what was measured."""
 

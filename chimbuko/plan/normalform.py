@@ -103,7 +103,7 @@ class PerformanceModel:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Least and greatest value of each parameter that the model was fitted to; none of published models."""
     replicates: tuple[NormalForm, ...] = ()
-    """The same model fitted to resampled measurements; none where there are no measurements."""
+    """The same model fitted to resampled measurements; none if there are no measurements."""
 
     def at(self, point: Mapping[str, float]) -> Estimate:
         """Seconds at values of the parameters, never below 0 and never from outside of what was fitted.
@@ -120,7 +120,7 @@ class PerformanceModel:
         return Estimate(max(time_s, 0.0), tuple(clamps))
 
     def interval_s(self, point: Mapping[str, float]) -> tuple[float, float] | None:
-        """Between what 95 % of the replicates say; None where there are none."""
+        """Between what 95 % of the replicates say; None if there are none."""
         if not self.replicates:
             return None
         times_s = [self.replicate(number).at(point).time_s for number in range(len(self.replicates))]

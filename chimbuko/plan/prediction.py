@@ -106,7 +106,7 @@ def predict(workflow: Workflow, placement: Placement) -> Prediction:
 
 
 def interval(workflow: Workflow, placement: Placement) -> tuple[float, float] | None:
-    """Interval of the whole time in seconds, 95 %, by bootstrap; None where no model was fitted to
+    """Interval of the whole time in seconds, 95 %, by bootstrap; None if no model was fitted to
     measurements.
     """
     if not workflow.replicates:

@@ -63,7 +63,7 @@ class Workflow:
 
     @property
     def replicates(self) -> int:
-        """Number of replicates of its models; 0 where all coefficients are published ones."""
+        """Number of replicates of its models; 0 if all coefficients are published ones."""
         models = [self.application, *(task.phases for task in self.tasks)]
         return max(len(model.replicates) for one in models for model in (one.step, one.init, one.final))
 

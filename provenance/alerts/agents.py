@@ -23,7 +23,7 @@ class AgentAlert(Alert, frozen=True, kw_only=True, tag="agent"):
     is_silent: bool
     """Whether the agent is silent; false when it is heard of again."""
     silent_s: float
-    """Time since it was heard last; 0 where it is heard."""
+    """Time since it was heard last; 0 if it is heard."""
 
 
 class AgentAlerts(AlertKind):

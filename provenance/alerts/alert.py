@@ -13,4 +13,4 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     sentence: str
     """Sentence that says what happened; empty if it is not known yet."""
     dashboard: str = ""
-    """Address of the page about it, without the token; empty where there is no dashboard."""
+    """Address of the page about it, without the token; empty if there is no dashboard."""

@@ -19,7 +19,7 @@ class MetricAlert(Alert, frozen=True, kw_only=True, tag="metric"):
     """``global drift``, ``local drift``, ``departure`` or ``not a number``."""
     quantity: str
     ranks: tuple[int, ...]
-    """Ranks that stand out; none where all are alike."""
+    """Ranks that stand out; none if all are alike."""
     since_step: int
     """Step of the program at which it began."""
     step: int

@@ -34,7 +34,7 @@ class Change(msgspec.Struct, frozen=True):
     """Change of one of the runtimes of a function."""
 
     effect: float | None
-    """Share by which the runtime has grown, without what is common to all functions; None where there are
+    """Share by which the runtime has grown, without what is common to all functions; None if there are
     too few calls to tell."""
     low: float | None
     high: float | None
@@ -57,7 +57,7 @@ class Judged:
     common: float
     """Change that all functions have in common, as a logarithm."""
     machine: Float64Array
-    """Change that all functions of each run have in common, f8[runs]; 0 where each side has one run."""
+    """Change that all functions of each run have in common, f8[runs]; 0 if each side has one run."""
     changes: list[Change]
 
 

@@ -48,7 +48,7 @@ class Level:
     sampling: float
     """Variance that the level of so many calls has if they are drawn by chance."""
     course: Float64Array | None = None
-    """Level of each part of the calls, f8[PARTS]; None where it is not known."""
+    """Level of each part of the calls, f8[PARTS]; None if it is not known."""
     degrees: float = 0.0
     """Degrees of freedom in which the course is known: between two times at which counts were kept it is
     taken for even."""

@@ -164,7 +164,7 @@ class RunSide(msgspec.Struct, frozen=True):
     incidents: Findings
     recurring: Findings
     runs: int = 1
-    """Number of runs that it stands for; all figures but the rate are means per run."""
+    """Number of runs that these figures stand for; all figures but the rate are means per run."""
 
 
 class CostsDiffer(msgspec.Struct, frozen=True):

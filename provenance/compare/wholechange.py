@@ -19,7 +19,7 @@ class WholeChange(msgspec.Struct, frozen=True, kw_only=True):
     """Change of the whole run. In each pair the first run comes first; of several runs these are means."""
 
     wall_us: tuple[float, float]
-    """Time from the first to the last event; 0 where that is not known."""
+    """Time from the first to the last event; 0 if that is not known."""
     time_us: tuple[float, float]
     """Time of all ranks, or of all calls where that is more."""
     effect: float

@@ -176,7 +176,7 @@ class ForeignCall:
     learned: Learned | None
     """Model that the detector had of the function."""
     metric: str | None
-    """Runtime that was judged, ``exclusive`` or ``inclusive``; None where the record does not say."""
+    """Runtime that was judged, ``exclusive`` or ``inclusive``; None if the record does not say."""
     gpu_attributes: list[Metadata]
     """Attributes that say where on a GPU the call ran, as TAU names it."""
 

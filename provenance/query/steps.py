@@ -259,7 +259,7 @@ class Peaks:
     steps: Int64Array
     """Step at which the first stretch of each row begins, i8[n]."""
     most: UInt8Array
-    """Most anomalies of a step in each stretch plus one, up to 255, u1[n, stretches]; 0 where no step was
+    """Most anomalies of a step in each stretch plus one, up to 255, u1[n, stretches]; 0 if no step was
     analysed, or another row covers the stretch."""
     lost: UInt8Array
     """Code of the most time that was lost in a step of each stretch, plus one, u1[n, stretches]."""

@@ -71,7 +71,7 @@ class Asked:
 
     time_s: float
     request: bytes | None
-    """Name of the last request; None where nobody ever asked."""
+    """Name of the last request; None if nobody ever asked."""
     is_leaving: bool
     """Whether this node may soon be gone."""
 
@@ -197,7 +197,7 @@ class Pause:
     """Instruction to wait before all that is not acknowledged is read again."""
 
     line: str
-    """Reason for the user; empty where it is known already."""
+    """Reason for the user; empty if it is known already."""
     pause_s: float
 
 

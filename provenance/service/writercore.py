@@ -81,7 +81,7 @@ class Troubles:
         return pause
 
     def over(self, now_s: float) -> Report | None:
-        """Return what to say where all works again; None where there was no trouble."""
+        """Return what to say where all works again; None if there was no trouble."""
         if self._said is None:
             return None
         self._said, self._retry_s = None, FIRST_RETRY_S
@@ -221,7 +221,7 @@ class WriterCore:
         self._troubles.validate_state()
 
     def handle(self, event: Event) -> Instruction | None:
-        """Take an event, and return what to do next; None where the round is over."""
+        """Take an event, and return what to do next; None if the round is over."""
         doing = self._doing
         answer = _ANSWERS.get(None if doing is None else type(doing))
         has_failed = isinstance(event, Failed) and answer not in (None, Began)

@@ -38,9 +38,9 @@ class ExplainedCall:
 
     call: SevereCall
     incident: str
-    """Id of the incident; empty where it is not known."""
+    """Id of the incident; empty if it is not known."""
     sentence: str
-    """Sentence of the incident; empty where it is not known."""
+    """Sentence of the incident; empty if it is not known."""
 
 
 @dataclass(frozen=True)

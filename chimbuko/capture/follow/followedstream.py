@@ -228,7 +228,7 @@ class FollowedStream:
             self._files.set_aside()
 
     def _read(self) -> TraceStep | Waiting | None:
-        """Return the next step that is complete; None where its data was given up before it was read."""
+        """Return the next step that is complete; None if its data was given up before it was read."""
         if self._reader is None:
             rank, first_rank = self._ranks
             self._reader = StreamReader(

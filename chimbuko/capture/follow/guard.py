@@ -32,7 +32,7 @@ PATIENCE_S = 5.0
 
 class _Seen(NamedTuple):
     stopped_s: float | None = None
-    """Time for which it was stopped at each look, in seconds; None where it was not, or was just sent a
+    """Time for which it was stopped at each look, in seconds; None if it was not, or was just sent a
     signal.
     """
     went_on: bool = False

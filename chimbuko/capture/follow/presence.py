@@ -109,7 +109,7 @@ def announced(folder: Path | str) -> list[Process]:
 
 
 def claim(folder: Path | str) -> int | None:
-    """Become the guard of a folder: a file to be held open, or None where there is a guard already.
+    """Become the guard of a folder: a file to be held open, or None if there is a guard already.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def claim(folder: Path | str) -> int | None:
 
 
 def guard_of(folder: Path | str) -> int | None:
-    """Process number of the guard of a folder; None where there is none. To ask gets in nobody's way."""
+    """Process number of the guard of a folder; None if there is none. To ask gets in nobody's way."""
     try:
         file = os.open(os.path.join(folder, LOCK), os.O_RDWR)
     except OSError:
@@ -140,7 +140,7 @@ def guard_of(folder: Path | str) -> int | None:
 
 
 def looked_up(pid: int) -> tuple[str, int]:
-    """Return the state and time of start of a process; nothing where there is none."""
+    """Return the state and time of start of a process; nothing if there is none."""
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:

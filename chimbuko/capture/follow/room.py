@@ -60,7 +60,7 @@ class MemoryLimits:
         self._levels = list(self._found())
 
     def headroom(self, enough_bytes: int = _NO_LIMIT) -> Headroom | None:
-        """The least of what is left; None where nothing about memory can be known.
+        """The least of what is left; None if nothing about memory can be known.
 
         Page cache that the kernel can take back at any time is not counted as used, shared memory is; and
         neither is swap counted as room.
@@ -213,7 +213,7 @@ class Room:
         return min([*found, Headroom(free, "the file system")])
 
     def free_files(self) -> int | None:
-        """Return the number of files that can still be made; None where the file system knows no limit."""
+        """Return the number of files that can still be made; None if the file system knows no limit."""
         system = os.statvfs(self._folder)
         return system.f_favail if system.f_files else None
 

@@ -65,7 +65,7 @@ def choose_folder(
 
 
 def _refusal(folder: Path, needed_bytes: int, root: Path) -> str | None:
-    """Why streams cannot go to a folder; None where they can."""
+    """Why streams cannot go to a folder; None if they can."""
     if not folder.is_dir():
         return "there is no such folder"
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):

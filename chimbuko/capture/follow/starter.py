@@ -56,7 +56,7 @@ class GuardStarter:
         Parameters
         ----------
         application
-            Process id of the application; None where others start it.
+            Process id of the application; None if others start it.
 
         Raises
         ------

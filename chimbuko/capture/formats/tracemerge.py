@@ -137,7 +137,7 @@ class Merged:
     """Result of a merge."""
 
     streams: list[StreamName] = field(default_factory=list)
-    """Streams that it is made of, each with its rank in it."""
+    """Streams that the merged trace is made of, each with its rank there."""
     moved: list[tuple[str, int, int]] = field(default_factory=list)
     """Programs whose ranks others have: by name, the first of their ranks before and in the trace."""
     rows: int = 0

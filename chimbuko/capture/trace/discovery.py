@@ -76,7 +76,7 @@ class StreamName:
 
 
 def parse_stream_path(path: Path, prefix: str = STREAM_PREFIX) -> StreamName | None:
-    """Return the program and rank of a stream, or None where the name is not one of TAU's."""
+    """Return the program and rank of a stream, or None if the name is not one of TAU's."""
     name = path.name.removesuffix(CONTACT_SUFFIX)
     path = path.with_name(name)
     if match := re.fullmatch(re.escape(prefix) + _INSTANCE + _EXECUTABLE_AND_RANK, name):

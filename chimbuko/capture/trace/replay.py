@@ -48,7 +48,7 @@ class Pace:
 
 
 def start_of(path: Path) -> int | None:
-    """Trace time at which a recorded stream begins, in µs; None where it has no events.
+    """Trace time at which a recorded stream begins, in µs; None if it has no events.
 
     Raises
     ------

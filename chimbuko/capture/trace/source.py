@@ -31,7 +31,7 @@ class TraceSource(Protocol):
 
     @property
     def written_steps(self) -> int | None:
-        """Return the number of steps that the writer has completed; None where only the writer knows."""
+        """Return the number of steps that the writer has completed; None if only the writer knows."""
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
         """Return the next step, or why none came within ``timeout_s`` seconds; None: as long as is wise."""

@@ -62,9 +62,9 @@ class Flag:
     ancestors: tuple[tuple[str, str], ...]
     """Ids and functions of the calls around it, innermost first."""
     children: tuple[Child, ...]
-    """Calls that it made, in order of time, as far as the window has them."""
+    """Calls inside the call, in order of time, as far as the window has them."""
     calls_made: int
-    """Number of calls that it made."""
+    """Number of calls that the call made."""
     messages: tuple[Message, ...]
     """Messages sent and received in it, not in calls inside it."""
     waits: Waits
@@ -118,7 +118,7 @@ class Flag:
 
     @property
     def has_all_children(self) -> bool:
-        """Whether the window has all calls that it made."""
+        """Whether the window has all calls that the call made."""
         return len(self.children) == self.calls_made
 
     @property

@@ -122,7 +122,7 @@ class RecordedLosses:
         """Threads that others wait for; what further threads are in is no reason."""
 
     def during(self, asked: Interval) -> CallRecord | None:
-        """Return the record of the call that lost most time by itself in the interval; None where none lost
+        """Return the record of the call that lost most time by itself in the interval; None if none lost
         enough.
 
         The expected runtime is the median of the other calls of the function with the same caller, which are

@@ -78,7 +78,7 @@ class ThreadActivity:
     minor_faults: float = 0.0
     major_faults: float = 0.0
     slices: float = 0.0
-    """Number of times that it was put on a core."""
+    """Number of times that the thread was put on a core."""
     moves: int = 0
     """Number of looks that found it on another core than before."""
     looks: int = 0

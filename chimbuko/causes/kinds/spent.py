@@ -86,7 +86,7 @@ def _spent(flag: Flag, evidence: Evidence) -> Iterator[Part]:
 
 
 def _by(kind: str, flag: Flag, evidence: Evidence, activity: ThreadActivity, lost_us: float) -> str:
-    """Return what a thread slept for or in, or who ran meanwhile; empty where it is not known."""
+    """Return what a thread slept for or in, or who ran meanwhile; empty if it is not known."""
     if kind in (HELD_LOCK.id, OTHER_THREAD.id):
         return "".join(evidence.nodes.siblings(flag, HOLDER_SHARE * lost_us)[:1])
     if kind in (STORAGE.id, CHILD.id):

@@ -169,7 +169,7 @@ def command(
 
 
 def _folder_of_runs(path: Path | None) -> Path | None:
-    """Return the folder of runs that is meant; None where it is one run, or neither."""
+    """Return the folder of runs that is meant; None if it is one run, or neither."""
     folder = RUNS_FOLDER if path is None else path
     if RunDirectory(folder).info_path.exists():
         return None

@@ -46,7 +46,7 @@ class RankCensus(msgspec.Struct, frozen=True):
     source: str
     """Recorder of the calls; empty if it does not say how many it saw."""
     seen: int | None
-    """Calls that the source saw begin; None where it does not say."""
+    """Calls that the source saw begin; None if it does not say."""
     analysed: int
     """Calls of which the analysis read the beginning."""
     unended: int

@@ -56,7 +56,7 @@ class Mappings:
         self._taken = 0
 
     def path_of(self, address: int) -> str:
-        """Return the path of the binary at an address; empty where none is known."""
+        """Return the path of the binary at an address; empty if none is known."""
         found = mapping_at(self._known, address)
         if found is None:
             self._look()

@@ -79,7 +79,7 @@ class ProcessFile:
         return bytes(self._head[field][0]).partition(b"\0")[0].decode(errors="replace")
 
     def name(self, number: int) -> str:
-        """Return a name by its number; empty where there is none."""
+        """Return a name by its number; empty if there is none."""
         if number >= min(self.number("name_count"), len(self._head["names"][0])):
             return ""
         return bytes(self._head["names"][0][number]).partition(b"\0")[0].decode(errors="replace")

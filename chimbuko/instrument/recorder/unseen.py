@@ -18,7 +18,7 @@ MOST_NAMED = 5
 
 
 def call_counts(process: ProcessFile, rings: Sequence[Ring], recorded: int) -> dict[str, int]:
-    """Return how many calls were seen, recorded, and not recorded by each reason; 0 where there were none.
+    """Return how many calls were seen, recorded, and not recorded by each reason; 0 if there were none.
 
     Calls of threads that have no ring are not seen, nor those of call sites that are disarmed.
 

@@ -38,7 +38,7 @@ class FrameHealth:
         self._read_to = b"0"
 
     def __call__(self) -> Sequence[StreamHealth] | None:
-        """Return what is new since the last call; None where there was no frame."""
+        """Return what is new since the last call; None if there was no frame."""
         entries: Entries = []
         with suppress(redis.RedisError):
             entries = self._broker.read(self._broker.keys.frames, self._read_to, MOST_FRAMES)
@@ -53,7 +53,7 @@ class Progress:
     Parameters
     ----------
     news
-        Returns the health of the streams of which something is new since its last call; None where there was
+        Returns the health of the streams of which something is new since its last call; None if there was
         no news.
     """
 

@@ -64,7 +64,7 @@ MOST_SHOWN = 5
 MOST_ORIGINS = 100
 """Functions that incidents began in or held up: those that only waited follow the others."""
 LEAST_REDUCTION = 1.5
-"""Least reduction of the trace that is spoken of: of a run of seconds the empty tables alone are larger."""
+"""Least reduction of the trace that is reported; the empty tables outweigh the trace of a run of seconds."""
 DRIFT = 1.2
 """Least ratio of the usual runtime at the end to the one at first, or its inverse, for which a function is
 named.
@@ -217,7 +217,7 @@ class Result(msgspec.Struct, frozen=True):
     summary: Summary | None
     """Summary of the run; None if its store cannot be read."""
     exit_code: int | None
-    """Exit code of the program, as a shell would give it; None where there was none."""
+    """Exit code of the program, as a shell would give it; None if there was none."""
     store_code: int
     """0, or the exit code that says why there is no summary."""
 

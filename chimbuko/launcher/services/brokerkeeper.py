@@ -34,7 +34,7 @@ class BrokerKeeper:
     url
         Address of a broker that somebody else runs; None for one of our own.
     bind
-        Address and port of our own; None where all is on this node.
+        Address and port of our own; None if all is on this node.
     problems
         Gets one line for each thing that is wrong.
     """
@@ -118,7 +118,7 @@ class BrokerKeeper:
                     pipeline.execute()
 
     def write_dashboard(self, url: str) -> None:
-        """Note where the dashboard is, without its token; nothing where there is none."""
+        """Note where the dashboard is, without its token; nothing if there is none."""
         if url:
             self.broker.client.set(self.broker.keys.dashboard, url.partition("?")[0])
 

@@ -97,7 +97,7 @@ class Collector:
         self._looks.look(now_us, self._watched.keys())
 
     def period(self) -> None:
-        """Sample all of it; once a period."""
+        """Sample all threads; called once a period."""
         sample = self._sampler.sample(self._watched)
         last, self._last = self._last, sample
         self.costs.period_us += sample.cost_us
@@ -148,7 +148,7 @@ class Collector:
 
     def losses(self) -> NodeBatch | None:
         """Losses of ranks since the last call, kept from running, with samples from around them that were not
-        given away before; None where ranks lost nothing.
+        given away before; None if ranks lost nothing.
         """
         # Not look by look: each would cost more, and so they would be further apart.
         for tid, stretch in self._looks.stretches():

@@ -107,7 +107,7 @@ class _Reading(NamedTuple):
     are. The file that has it takes 2 to 8 kB.
     """
     awaited: str = ""
-    """Path of the file, or name of the child process, that it slept for; empty where none is known."""
+    """Path of the file, or name of the child process, that it slept for; empty if none is known."""
 
 
 @dataclass(slots=True)

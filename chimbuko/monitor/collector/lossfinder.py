@@ -91,7 +91,7 @@ class LossFinder:
 
     @property
     def loss(self) -> Loss | None:
-        """The one that goes on, as far as it goes; None where it is too small so far."""
+        """The one that goes on, as far as it goes; None if it is too small so far."""
         if self._lost_at_most_us < LEAST_LOST_US:
             return None
         return Loss(self._begin_us, self._end_us, round(self._lost_at_most_us))

@@ -171,7 +171,7 @@ def _uptime_us() -> int:
 
 
 def user_of(pid: int) -> str:
-    """Return the user of a process; empty where the process is gone."""
+    """Return the user of a process; empty if the process is gone."""
     try:
         return _name_of(os.stat(f"/proc/{pid}").st_uid)
     except OSError:

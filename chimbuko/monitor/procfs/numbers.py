@@ -40,7 +40,7 @@ LARGEST = 2**64 - 1
 
 
 def counter(text: bytes) -> int | None:
-    """Return a counter, or None where these are not the digits of one."""
+    """Return a counter, or None if these are not the digits of one."""
     if not text.isdigit() or len(text) > 20:
         return None
     value = int(text)
@@ -48,7 +48,7 @@ def counter(text: bytes) -> int | None:
 
 
 def counters(text: bytes) -> list[int] | None:
-    """Counters with blanks between them, or None where one of them is none."""
+    """Counters with blanks between them, or None if one of them is none."""
     try:
         values = list(map(int, text.split()))
     except ValueError:
@@ -70,7 +70,7 @@ def keyed_counters(data: bytes, separator: bytes = b" ") -> dict[str, int]:
 
 
 def counter_behind(data: bytes, name: bytes) -> int | None:
-    """Return the counter that stands behind ``name`` and blanks; None where there is none."""
+    """Return the counter that stands behind ``name`` and blanks; None if there is none."""
     begin = data.find(name)
     if begin < 0:
         return None

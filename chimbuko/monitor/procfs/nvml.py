@@ -73,7 +73,7 @@ class Nvml:
         )
 
     def _said(self, ask: Callable[[], T]) -> T | None:
-        """Return an answer; None where this device has none, or is gone, or the library has no such
+        """Return an answer; None if this device has none, or is gone, or the library has no such
         question.
         """
         try:

@@ -97,7 +97,7 @@ class Rocm:
         )
 
     def _said(self, ask: Callable[[], Any]) -> Any:
-        """Return an answer; None where this device has none, or is gone, or the library has no such
+        """Return an answer; None if this device has none, or is gone, or the library has no such
         question.
         """
         try:

@@ -91,7 +91,7 @@ def system_call(data: bytes) -> int:
 
 
 def argument(data: bytes, at: int) -> int | None:
-    """Return an argument of the system call that a thread is in, by ``syscall``; None where it is damaged."""
+    """Return an argument of the system call that a thread is in, by ``syscall``; None if it is damaged."""
     try:
         return int(data.split()[at + 1], 16)
     except (IndexError, ValueError):

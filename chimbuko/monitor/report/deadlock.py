@@ -78,6 +78,6 @@ def deadlock(stacks: Mapping[int, Sequence[str]], living: Collection[int]) -> Fi
 
 
 def _operation(functions: Sequence[str]) -> str:
-    """Return the outermost operation of MPI that waits for others; empty where there is none."""
+    """Return the outermost operation of MPI that waits for others; empty if there is none."""
     waiting = next((function for function in functions if ends_by_another_rank(function)), "")
     return waiting.partition("(")[0].strip().removeprefix("P")

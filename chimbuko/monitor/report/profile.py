@@ -38,9 +38,9 @@ class Process(msgspec.Struct, frozen=True):
     busy_share: float
     """Mean share of the time in which these threads ran."""
     waited_share: float
-    """Largest of them."""
+    """Largest share of the time in which one of these threads waited for a core."""
     system_share: float
-    """Largest of them."""
+    """Largest share of the time that one of these threads spent in the kernel."""
     peak_bytes: int
     variables: dict[str, str]
 
@@ -52,7 +52,7 @@ class Profile(msgspec.Struct, frozen=True):
     seconds: float
     cores: int
     memory_bytes: int
-    """Memory of the node, in bytes; 0 where it is not known."""
+    """Memory of the node, in bytes; 0 if it is not known."""
     processes: list[Process]
 
 

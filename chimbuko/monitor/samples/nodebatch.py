@@ -85,7 +85,7 @@ class ThreadName(msgspec.Struct, frozen=True, array_like=True):
     thread: int
     """Number of the thread in the trace; -1 if the trace does not say."""
     cpus: str = ""
-    """Cores on which it may run, as ``0-3,8``; empty where that is not known."""
+    """Cores on which it may run, as ``0-3,8``; empty if that is not known."""
 
 
 class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -93,7 +93,7 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
 
     node: str
     sequence: int
-    """Larger in each batch of a node, also after its agent was started again."""
+    """Number of the batch, which grows from batch to batch of a node, also after a restart of its agent."""
     is_sum: bool
     """Rows are sums over a longer time, of all that the node did; else samples as they were taken, from
     around calls that were flagged."""

@@ -32,13 +32,13 @@ class Identity:
     """Rank; None if the launcher does not say."""
     size: int
     cpus: tuple[int, ...]
-    """Hardware threads that it may use."""
+    """Hardware threads that the process may use."""
     variables: dict[str, str]
     """Settings of MPI, OpenMP, GPUs and schedulers in its environment."""
 
 
 def read_identity(pid: int) -> Identity | None:
-    """Return a process of this node; None where it is gone. What may not be read of it is empty."""
+    """Return a process of this node; None if it is gone. What may not be read of it is empty."""
     folder = Path(f"/proc/{pid}")
     stat = parse_stat(_bytes(folder / "stat"))
     if stat is None or stat.state in "ZX":

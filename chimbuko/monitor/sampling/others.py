@@ -92,7 +92,7 @@ class Others:
 
 
 def niceness(pid: int) -> int:
-    """Return the niceness of a process; 0 where it is gone."""
+    """Return the niceness of a process; 0 if it is gone."""
     try:
         return os.getpriority(os.PRIO_PROCESS, pid)
     except OSError:
@@ -100,7 +100,7 @@ def niceness(pid: int) -> int:
 
 
 def stat_of(pid: int) -> TaskStat | None:
-    """Return what a process is now; None where it is gone."""
+    """Return what a process is now; None if it is gone."""
     return parse_stat(read_once(f"/proc/{pid}/stat"))
 
 

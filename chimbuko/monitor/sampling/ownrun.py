@@ -80,6 +80,6 @@ def _line(pid: int, look_up: LookUp) -> list[int]:
 
 
 def _started_with(pid: int) -> frozenset[bytes]:
-    """Return the variables by which a process knows its run; none where they may not be seen."""
+    """Return the variables by which a process knows its run; none if they may not be seen."""
     entries = read_once(f"/proc/{pid}/environ").split(b"\0")
     return frozenset(entry for entry in entries if entry.startswith(RUN_VARIABLES))

@@ -33,7 +33,7 @@ class ProcReader:
         return ProcFile(self, path, most_bytes)
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file, at most 64 kB of it; empty where it is gone or may not be read."""
+        """Return the content of a file, at most 64 kB of it; empty if it is gone or may not be read."""
         file = self._files.get(path)
         if file is None:
             file = self._files[path] = ProcFile(self, path)
@@ -63,7 +63,7 @@ class ProcReader:
 
 
 def read_once(path: str) -> bytes:
-    """Return the content of a file, at most 64 kB of it; empty where it is gone or may not be read.
+    """Return the content of a file, at most 64 kB of it; empty if it is gone or may not be read.
 
     Without Python's buffers: these take longer than the kernel does.
     """

@@ -100,7 +100,7 @@ class GroupKills(NamedTuple):
 
     processes: int
     peak_bytes: int = 0
-    """Most memory that the group used; 0 where that is not counted, or nobody was killed."""
+    """Most memory that the group used; 0 if that is not counted, or nobody was killed."""
     limit_bytes: int | None = None
     """Limit of the group's own memory; None if only a group around it, or the node, limits it."""
 

@@ -41,7 +41,7 @@ _OLD_MEMORY = (
 
 
 class GroupFiles(NamedTuple):
-    """Paths of the files of a group; empty where there is none."""
+    """Paths of the files of a group; empty if there is none."""
 
     used: str = ""
     limit: str = ""

@@ -36,7 +36,7 @@ class ThreadSpan:
     voluntary: int = 0
     involuntary: int = 0
     waited_s: float | None = None
-    """While it could have run and its core was another's; None where that is not known."""
+    """While it could have run and its core was another's; None if that is not known."""
     minor_faults: int = 0
     major_faults: int = 0
     migrations: int = 0
@@ -177,15 +177,15 @@ class ProcessSpan:
     throttled_s: float = 0.0
     """Time in seconds for which the control group was kept from its cores."""
     cpu_s: float = 0.0
-    """CPU time of all its threads, also of those that ended before anybody saw them; 0 where that is not
+    """CPU time of all its threads, also of those that ended before anybody saw them; 0 if that is not
     known.
     """
     nice: int = 0
     """Niceness at the end: of 19, the kernel lets a process of 0 go first."""
     most_threads: int = 1
-    """Most threads that it had at a time."""
+    """Most threads that the process had at a time."""
     path: str = ""
-    """File that it read or wrote when it was seen to wait for storage last."""
+    """File that the process read or wrote when it last waited for storage."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Return both spans as one."""

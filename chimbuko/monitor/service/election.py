@@ -94,7 +94,7 @@ class Election:
         return [root for _, _, root, start in self._joined() if start_ticks_of(root) == start]
 
     def take_over(self) -> bytes:
-        """Return what the sampler before has handed over; nothing where there was none, or it was killed."""
+        """Return what the sampler before has handed over; nothing if there was none, or it was killed."""
         state = self._folder / STATE
         with suppress(OSError):
             handed = state.read_bytes()

@@ -47,7 +47,7 @@ class Monitor:
         Returns
         -------
         list[str]
-            The lines of the report; none where the monitor of another rank of this node reports.
+            The lines of the report; none if the monitor of another rank of this node reports.
         """
         global _running
         if os.getpid() != self.pid or self._end.is_set():

@@ -46,7 +46,7 @@ def run(
     endings: Endings,
     beside: Beside | None = None,
 ) -> tuple[int, list[str]]:
-    """Run a program and watch it: its exit code, and the lines of the report; none where another monitor of
+    """Run a program and watch it: its exit code, and the lines of the report; none if another monitor of
     its job will report.
 
     Parameters

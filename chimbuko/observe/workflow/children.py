@@ -172,7 +172,7 @@ class Child:
 
 
 def kill_orphans(known: Sequence[int] = ()) -> None:
-    """Kill what has become a child of this process by the death of its parent, and what that has started."""
+    """Kill processes that became children of this one as their parent died, with their own children."""
     own = os.getpid()
     while True:
         orphans = [pid for pid in _children(own) if pid not in known]

@@ -249,7 +249,7 @@ class Reader:
             self.catalogue.losses[Dropped.METADATA] += 1
 
     def arguments(self, event: ChromeEvent) -> dict[str, Any]:
-        """Return the ``args`` of an event; empty where that is no object."""
+        """Return the ``args`` of an event; empty if that is no object."""
         try:
             arguments = msgspec.json.decode(event.args)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -312,7 +312,7 @@ def rank_in(name: str) -> int | None:
 
 
 def _ns(us: Any) -> int | None:
-    """Return a time in ns; None where it is none."""
+    """Return a time in ns; None if it is none."""
     kind = type(us)
     if kind is float and -MOST_WHOLE_US < us < MOST_WHOLE_US:
         # 1970 is so long ago that the product has no whole ns any more.
@@ -345,7 +345,7 @@ def _text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    """Return a counter's value as streams have them; None where there is none such."""
+    """Return a counter's value as streams have them; None if there is none such."""
     if type(value) is bool or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value < MOST_NS else None

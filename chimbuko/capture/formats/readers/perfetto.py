@@ -108,7 +108,7 @@ class Reader:
         return table_of([])
 
     def _packet_at(self, text: bytes, at: int) -> tuple[int, int] | None:
-        """Begin and end of the packet there; None where it is not complete."""
+        """Begin and end of the packet there; None if it is not complete."""
         if at >= len(text):
             return None
         if text[at : at + 1] != _PACKET_TAG:
