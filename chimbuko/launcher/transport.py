@@ -139,8 +139,9 @@ def shielded(
 
 
 def shield_news(place: StreamPlace, environment: Mapping[str, str], streams: int) -> list[str]:
-    """Return what is to be said of the shield when the application, which had so many streams, has ended;
-    called before the guard's folder goes.
+    """Return lines for the user about the shield, once the application with its streams has ended.
+
+    It is called before the guard's folder is removed.
     """
     if place.transport is not Transport.SST or REPORT_VARIABLE not in environment:
         return []

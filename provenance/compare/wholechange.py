@@ -89,7 +89,7 @@ def _is_beyond_chance(ln_us: Float64Array, judge: Judge) -> bool:
 def _verdict(
     raw: float, net: float, is_beyond_chance: bool, rows: Sequence[TimeChange], least_effect: float
 ) -> Verdict:
-    """Return the verdict: by its own time, or by what is sure of functions where that goes the same way."""
+    """Return the verdict by the whole time, or by the sure changes of functions if these go the same way."""
     total_us = max(1.0, sum(max(row.time_us) for row in rows))
     certain_us = sum(row.change_us for row in rows if row.verdict in ("slower", "faster"))
     is_certain = certain_us * raw > 0 and abs(certain_us) >= LEAST_SHARE * total_us

@@ -121,8 +121,8 @@ def _tail(shift: Shift) -> str:
     is_long = runtimes_us > float((added_us * runtimes_us).sum() / added_us.sum()) / SPREAD
     share = float(more[is_long].sum())
     runtime_us = float(added_us[is_long].sum()) / share
-    way = "more" if shift.mean_us[1] > shift.mean_us[0] else "less"
-    return f": {format_share(share, '.2g')} {way} of its calls take about {format_duration_us(runtime_us)}"
+    way = "more of its calls now" if shift.mean_us[1] > shift.mean_us[0] else "of its calls no longer"
+    return f": {format_share(share, '.2g')} {way} take about {format_duration_us(runtime_us)}"
 
 
 class CostChange(NamedTuple):

@@ -97,7 +97,7 @@ class Trimmer:
     Parameters
     ----------
     report
-        Takes a line about a stream, once for each.
+        Function that takes a line for the user, one about each stream.
     """
 
     def __init__(self, folder: str, limits: Limits, room: Room, report: Callable[[str], None]) -> None:

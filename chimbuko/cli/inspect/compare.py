@@ -60,14 +60,14 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     metavar="RUN",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Run before, instead of RUN_A, for several runs on each side.",
+    help="A run before the change, in place of RUN_A. Repeatable, for several runs on each side.",
 )
 @click.option(
     "--after",
     metavar="RUN",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Run after, instead of RUN_B, for several runs on each side.",
+    help="A run after the change, in place of RUN_B. Repeatable, for several runs on each side.",
 )
 @click.option(
     "--by",

@@ -100,7 +100,7 @@ def test_it_fails_on_what_rare_long_calls_cost(compare: Callable[..., Result]) -
         assert compare("delayed", "--fail-on", limit).exit_code == 0, limit
     (headline,) = (line for line in compare("delayed").stdout.splitlines() if " is slower on average" in line)
     assert headline.startswith("relax is slower on average, ")
-    assert re.search(r"[0-9.]+ % more of its calls take about \d+", headline)
+    assert re.search(r"[0-9.]+ % more of its calls now take about \d+", headline)
 
 
 def test_it_fails_on_what_findings_cost(
