@@ -137,7 +137,7 @@ class Agents:
     Parameters
     ----------
     run_id
-        Of the run that they take part in.
+        Id of the run that the agents take part in.
     problems
         Gets one line for each thing that did not end as it should.
     """

@@ -52,7 +52,7 @@ def attend(
     Parameters
     ----------
     folder
-        Of the run, which need not be there yet.
+        Folder of the run, which need not be there yet.
     streams
         Folder of streams that a program writes on its own; None for that of this node in the run.
     node

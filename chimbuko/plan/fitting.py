@@ -47,13 +47,13 @@ def sampling_plan(values: Mapping[str, Sequence[float]]) -> list[dict[str, float
     Parameters
     ----------
     values
-        Of each parameter those that can be measured, five at least; of more than five the least, the
+        Values of each parameter that can be measured, at least five. From more than five, the least, the
         greatest, and three between them are taken.
 
     Raises
     ------
     ConfigError
-        Of a parameter there are too few, or some are not positive.
+        A parameter has too few values, or one that is not positive.
     """
     chosen = {name: _spread(name, given) for name, given in values.items()}
     cheapest = {name: of_one[0] for name, of_one in chosen.items()}

@@ -76,7 +76,7 @@ class InstanceFiles:
     stream
         The path under which it is, or was, written.
     first_rank
-        Of the instance.
+        First rank of the instance.
 
     Raises
     ------

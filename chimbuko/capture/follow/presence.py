@@ -86,7 +86,7 @@ def announce(folder: Path | str, name: str, role: Role, pid: int | None = None) 
     name
         One of its own for each process that may live at the same time, such as ``agent``; no slash.
     pid
-        Of this process where it is not given.
+        Id of the process; by default this one.
 
     Raises
     ------

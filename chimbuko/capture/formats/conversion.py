@@ -50,7 +50,7 @@ def convert(paths: Sequence[Path], folder: Path, program: str, period_us: int) -
     program
         Name of the program of the streams.
     period_us
-        Of a step.
+        Period of a step.
 
     Raises
     ------

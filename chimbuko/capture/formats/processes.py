@@ -62,7 +62,7 @@ class Streams:
     Parameters
     ----------
     rank_of
-        Of a process, by its number in the catalogue.
+        Returns the rank of a process, by its number in the catalogue.
     opened
         Opens the stream of a rank.
     stack

@@ -82,8 +82,8 @@ class StreamReader:
     first_step
         Steps before this one are passed over: names are taken from them, and no data is read.
     begin
-        Of the steps before this one only step 0 is looked at, and that for its names: in a followed file the
-        metadata of the others may have been given back.
+        Steps before this one are skipped, but for the names in step 0: in a followed file the metadata of the
+        others may have been given back.
     names
         What is known of the stream already; it is added to.
     first_rank

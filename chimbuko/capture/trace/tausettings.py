@@ -298,7 +298,7 @@ class WriterSettings:
         return any(engine.get("type") == SST for engine in engines)
 
     def stream_path(self, program: str, rank: int, first_rank: int = 0) -> Path:
-        """TAU's name of the stream of one rank; ``first_rank`` is added to what the prefix says it to be."""
+        """Return TAU's path of a rank's stream; ``first_rank`` is added to the first rank in the prefix."""
         prefix = self.prefix.name
         if first_rank:
             name, _, number = prefix.rpartition(".")

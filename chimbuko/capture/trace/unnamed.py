@@ -26,11 +26,11 @@ class UnnamedFunctions:
     Parameters
     ----------
     path
-        Of the stream, for messages.
+        Path of the stream, for messages.
     rank
-        Of the process, as in its metadata. Where nothing else is found, it distinguishes functions.
+        Rank of the process, as in its metadata. If no name is found, it distinguishes functions.
     names
-        Get what is found, and why something is not.
+        Names of the stream, to which names that are found are added, and why others are missing.
     """
 
     def __init__(self, path: Path, rank: int, names: StreamNames) -> None:

@@ -38,7 +38,7 @@ def reachable_run(path: Path | None) -> RunDirectory:
 def reach(run: RunDirectory) -> None:
     """Say on standard error what is to be known before a run is looked at, and see that there is something.
 
-    Of a live run whose store is on another node a new copy is asked for, by way of its services.
+    If a live run has its store on another node, its services are asked for a new copy.
 
     Raises
     ------

@@ -34,7 +34,7 @@ class Nvml:
     Raises
     ------
     Exception
-        Of the library: there is no driver, or none that it can speak with.
+        An error of the library: there is no driver, or none that it can speak with.
     """
 
     def __init__(self, library: Any) -> None:

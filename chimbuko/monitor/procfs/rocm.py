@@ -48,7 +48,7 @@ class Rocm:
     Raises
     ------
     Exception
-        Of the library: there is no driver.
+        An error of the library: there is no driver.
     """
 
     def __init__(self, library: Any) -> None:

@@ -33,7 +33,7 @@ class TimeSeriesWriter:
     Parameters
     ----------
     path
-        Of the file, by habit ``*.bp``.
+        Path of the file, by habit ``*.bp``.
     node
         Its name, an attribute.
 

@@ -65,9 +65,9 @@ class ThreadReader:
         Parameters
         ----------
         number
-            Of the sample: it decides whose turn it is to be looked at closely.
+            Number of the sample, which decides which threads are looked at closely.
         closely
-            Whether it is, whosever turn it is.
+            Whether each thread is looked at closely.
         """
         times = self._sched.read()
         has_run = not times or times != self._times

@@ -89,7 +89,7 @@ def start(
 ) -> Monitor:
     """Watch this process, and all that it starts, from a thread of its own.
 
-    Of several ranks on a node one samples for all. A second call gives what runs already.
+    If a node has several ranks, one samples for all. A second call returns the monitor that runs already.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class Reader:
     source
         Distinguishes the processes of this text from those of others.
     name
-        Of its file.
+        Name of its file.
     """
 
     has_more_in_calls = False

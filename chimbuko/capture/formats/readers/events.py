@@ -36,12 +36,12 @@ class Kind(IntEnum):
     END = 1
     """End of the innermost open call of that name, or of any with ``NO_NAME``."""
     CALL = 2
-    """A whole one."""
+    """Whole call, with its duration."""
     COUNTER = 3
     SEND = 4
     RECEIVE = 5
     COLLECTIVE = 6
-    """Entered, in the call around it."""
+    """Begin of a collective operation, in the call around it."""
 
 
 EVENT: Final = np.dtype(

@@ -70,7 +70,7 @@ class Reader:
     source
         Distinguishes the processes of this file from those of others.
     name
-        Of the file.
+        Name of the file.
     """
 
     def __init__(self, catalogue: Catalogue, source: int, name: str) -> None:
