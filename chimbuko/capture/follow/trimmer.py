@@ -15,7 +15,7 @@ _SUFFIX = ".bp"
 BUSY_S = 0.25
 """Between two looks while streams grow: what is written in it, they may be beyond their limits."""
 IDLE_S = 0.5
-"""Between two looks while nothing grows: what streams write in it at once, there must be room for."""
+"""Time in seconds between two looks while nothing grows. There must be room for what streams write in it."""
 _LEAST_S = 0.01
 _LOOKS_AHEAD = 4
 """Least room, as a multiple of what is written between two looks."""
