@@ -17,7 +17,7 @@ def _end_at_once() -> None:
 
 
 def start() -> None:
-    """What it does."""
+    """Start the command line tool."""
     try:
         from chimbuko.cli import start
 

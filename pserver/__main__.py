@@ -59,7 +59,7 @@ class ServerPart:
         if options.metrics is not None:
             metrics = MetricsPort(options.metrics, os.environ[TOKEN_VARIABLE])
         self.facts = {"metrics": metrics.url} if metrics else {}
-        """What it reports when it is ready."""
+        """Facts that the process reports when it is ready."""
         broker, place = (
             RunBroker.from_environment(options.run_id),
             StateFile(options.state, options.state_copy),
@@ -87,8 +87,8 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Parse the command line of the server."""
     parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
     parser.add_argument("--run-id", required=True)
-    parser.add_argument("--part", type=int, default=0, help="which one this is, from 0 on")
-    parser.add_argument("--parts", type=int, default=1, help="how many there are")
+    parser.add_argument("--part", type=int, default=0, help="number of this part, from 0")
+    parser.add_argument("--parts", type=int, default=1, help="number of parts")
     parser.add_argument("--lockstep-streams", type=int, default=0)
     parser.add_argument("--detector", choices=DETECTORS, default=AnalysisConfig().detector)
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0])

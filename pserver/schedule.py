@@ -57,9 +57,9 @@ class Life(Enum):
 
     SERVING = "serving"
     STOPPING = "stopping"
-    """It was asked to end, and merges what is left."""
+    """The server was asked to end, and merges what is left."""
     ENDED = "ended"
-    """Nothing follows after its last instructions."""
+    """The last instructions were given, and nothing follows."""
 
 
 class Pace(Enum):
@@ -70,7 +70,7 @@ class Pace(Enum):
 
 
 class Standing(Enum):
-    """Standing of those who follow what is merged."""
+    """Standing of a follower of the merged state."""
 
     CURRENT = "current"
     BEHIND = "behind"
@@ -92,7 +92,7 @@ class Report(Enum):
 
 @dataclass
 class Follower:
-    """One of those who follow what is merged: agents, dashboards, the store, the file of the state."""
+    """Follower of the merged state: agents, dashboards, the store, or the file of the state."""
 
     standing: Standing
     next_s: float = 0.0
@@ -222,7 +222,7 @@ class Schedule:
         return min([now_s + IDLE_S, *due_s])
 
     def _follow(self, merged: Merged) -> list[Instruction]:
-        """Return what is due for those who follow what is merged."""
+        """Return what is due for the followers of the merged state."""
         if self._agents.standing is Standing.LOST:
             self._agents.standing = Standing.BEHIND
         if self._report is Report.LOST:

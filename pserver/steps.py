@@ -39,7 +39,7 @@ class ReportSought(_Event):
 
 
 class ReportMade(_Event):
-    """There is a new report to the store."""
+    """Event: there is a new report to the store."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Saved(_Event):
     took_s: float
     """Duration of all that the instruction asked for, in seconds."""
     copy_took_s: float | None
-    """Duration of the copying onto shared storage in seconds; None where nothing was to be copied."""
+    """Duration of the copying onto shared storage in seconds; None if nothing was to be copied."""
     is_settled: bool
     """Whether the merged deltas are trimmed, and all agents know that these are saved."""
 

@@ -116,7 +116,7 @@ def memory_bytes(pids: Iterable[int]) -> int:
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """Return the CPU time of these processes and of those children of theirs that have ended."""
+    """Return the CPU time of these processes and of their children that have ended."""
     ticks = 0
     for pid in pids:
         # The process name may itself contain spaces and parentheses.

@@ -130,7 +130,7 @@ class Intake:
         self._recorded.clear()
 
     def _known_instance(self, arrival: Arrival) -> _Taken | None:
-        """Return an arrival with the instance that it is known to belong to; None where the broker has to be
+        """Return an arrival with the instance that it is known to belong to; None if the broker has to be
         asked.
         """
         newest = self._instances.get(arrival.name.program, Instance())
@@ -168,7 +168,7 @@ class Intake:
             self._instances[arrival.name.program] = Instance(number, (*before, arrival))
 
     def _claim(self, streams: Sequence[tuple[StreamName, Transport, str]]) -> None:
-        """Make those streams candidates that this agent is to read; each is given with its contact."""
+        """Make candidates of the streams that this agent is to read; each is given with its contact."""
         if not streams:
             return
         for name, _, _ in streams:
@@ -185,7 +185,7 @@ class Intake:
             self._candidates.append(_Candidate(name, transport, program, contact))
 
     def _made(self, candidate: _Candidate) -> StreamHandle | None:
-        """Return the stream with its files; None where there is no room, or no memory, for them."""
+        """Return the stream with its files; None if there is no room, or no memory, for them."""
         spec, name = self._spec, candidate.name
         try:
             return StreamHandle(

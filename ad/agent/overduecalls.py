@@ -42,7 +42,7 @@ LEAST_US = 5e6
 may simply be late.
 """
 BLIND_PERIODS = 10
-"""Number of periods that a call usually takes, from which on it counts as open when the rank falls silent.
+"""Number of periods that a call usually takes, from which it counts as open when the rank falls silent.
 
 TAU publishes nothing of the calls of up to one period before; a call that usually takes this many periods
 was, nine times in ten, not ended by then.

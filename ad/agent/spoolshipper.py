@@ -88,7 +88,7 @@ class AgentReports:
     telemetry: AgentTelemetry
     shortages: ShortageNotices
     node: NodeWatch | None = None
-    """Sampling of the node; None where all streams are recorded, or it is not wanted."""
+    """Sampling of the node; None if all streams are recorded, or it is not wanted."""
 
     def note(self, stream: StreamHandle, head: _FrameHead) -> None:
         """Note a frame of a stream that is sent for the first time."""

@@ -88,8 +88,9 @@ class _Built:
 
 @dataclass(frozen=True)
 class _OnPaths:
-    """Step whose calls have their paths, with what is usual on these, and the time of callees that are left
-    out at times.
+    """Step whose calls have their call paths.
+
+    It also has the usual runtimes on these paths, and the time of callees that are left out at times.
     """
 
     of: _Built

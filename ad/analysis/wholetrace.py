@@ -54,7 +54,7 @@ TRACED_MESSAGE = np.dtype(
         ("time_us", np.int64),
         ("bytes", np.int64),
         ("thread", np.int32),
-        ("depth", np.int32),  # of the call that it is in; -1 where it is in none
+        ("depth", np.int32),  # of the call that it is in; -1 if it is in none
         ("partner", np.int32),
         ("tag", np.int32),
         ("is_send", np.bool_),

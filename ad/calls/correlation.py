@@ -91,7 +91,7 @@ class Correlation:
         self._note_gpu_calls(ids[is_on_gpu], rows[is_on_gpu], stacks)
 
     def ids_of(self, stacks: CallStacks, rows: Int32Array) -> dict[int, int]:
-        """Return correlation ids of those of the calls that are a GPU's, by their index in ``rows``."""
+        """Return the correlation ids of the calls on a GPU, by their index in ``rows``."""
         if self._counter == NONE:
             return {}
         begins = np.searchsorted(self._gpu_rows, rows)

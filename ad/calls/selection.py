@@ -28,7 +28,7 @@ class CallMetrics:
     """Increase of metrics in selected calls, call by call in the order of their selection."""
 
     counts: Int32Array
-    """Number of rows of each call, int32[calls]; empty where no call has any."""
+    """Number of rows of each call, int32[calls]; empty if no call has any."""
     rows: Table
     """``COUNTER`` rows."""
 

@@ -93,7 +93,7 @@ class CallStacks:
     losses
         Running totals of losses by kind, int64[LOSS_KINDS].
     interval_us
-        First and last time of a used row; None where there is none.
+        First and last time of a used row; None if there is none.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ class CallStacks:
         self.last_step = NO_STEP
         """Last step that was read."""
         self.gap_us = 0
-        """Time of threads that lies in gaps: it belongs to no call."""
+        """Time of threads in gaps, which belongs to no call."""
         self._in_gap: dict[int, int] = {}
-        """Last time before a gap of each thread that has no event behind it yet."""
+        """Last time before a gap, by thread, for threads that have had no event since."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return only what outlives a step: the open calls, and not the thousands that have ended."""

@@ -25,7 +25,7 @@ FEW_LEAST_US = 100_000.0
 few values have no tail.
 """
 FEW_SHARE = 0.1
-"""Share of the calls, but at least one call, that may be abnormal: what comes more often is how it runs."""
+"""Share of the calls, but at least one call, that may be abnormal; more frequent runtimes are ordinary."""
 SHORTEST_US = 0.5
 """Runtime of a call shorter than a clock tick, in µs."""
 AT_LIMIT, THRESHOLD = tail.FIT_CELLS, tail.FIT_CELLS + 1

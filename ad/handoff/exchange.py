@@ -242,10 +242,9 @@ class ExchangeBox:
         self._unlock()
 
     def wait_for_epoch(self, epoch: int, timeout_s: float) -> bool:
-        """Return, as the stream's process in phase ``WAITING``, whether the model of all streams' ``epoch``
-        is there.
+        """Wait for a signal, and return whether the model of all streams' ``epoch`` is there.
 
-        It waits for the model, and no longer than for a signal.
+        The stream's process calls it in phase ``WAITING``.
         """
         if self[Cell.MODEL_EPOCH] < epoch:
             self._notifier.wait(timeout_s)

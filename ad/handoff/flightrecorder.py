@@ -85,7 +85,7 @@ class FlightRecorder:
 
     @property
     def last_step(self) -> int:
-        """Newest step that is held, from an earlier process; -1 where there is none."""
+        """Newest step that is held, from an earlier process; -1 if there is none."""
         position, head, last = int(self._cells[_Cell.TAIL]), int(self._cells[_Cell.HEAD]), -1
         while position < head:
             start = position % self._size
@@ -225,7 +225,7 @@ class Recording:
 
     @property
     def since_us(self) -> int:
-        """Time to which the recording reaches back; 0 where it holds all that there was."""
+        """Time to which the recording reaches back; 0 if it holds all that there was."""
         return 0 if self.is_whole else min((step.start_us for step in self.steps), default=0)
 
     def between(self, start_us: int, end_us: int, names: StreamNames) -> list[RecordedStep]:
@@ -239,7 +239,7 @@ class Recording:
 
 
 def read_recording(path: Path) -> Recording:
-    """Return all that a recorder holds, from any process; nothing where there is none."""
+    """Return all that a recorder holds, from any process; nothing if there is none."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -141,7 +141,7 @@ class OpenCallsFile:
         return int(self._cells[_Cell.NEWEST_US])
 
     def read(self) -> OpenCalls | None:
-        """Return the open calls; None where the file was written to at each attempt."""
+        """Return the open calls; None if the file was written to at each attempt."""
         for _ in range(_MOST_TRIES):
             before = int(self._cells[_Cell.SEQUENCE])
             cells = self._cells.tolist()

@@ -150,7 +150,7 @@ class OutboxCopy:
         self._step_count[0] += len(steps)
 
     def remove(self, timers: npt.NDArray[np.int64], is_taken: npt.NDArray[np.bool_]) -> None:
-        """Remove the statistics of some functions, the flags of all of ``timers``, and all steps."""
+        """Remove the statistics of taken functions, the flags of all of ``timers``, and all steps."""
         self._touched[timers[is_taken]] = 0
         flags_at = [self._schema.slices[name].start for name in FLAGS]
         self._table[np.ix_(timers[~is_taken], flags_at)] = self._schema.identity[flags_at]

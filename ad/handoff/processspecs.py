@@ -61,16 +61,16 @@ class AgentSpec(msgspec.Struct, frozen=True):
     """Folder on node-local storage for spools and exchange."""
     config: AnalysisConfig
     live_folder: str = ""
-    """Folder where streams, or their SST contact files, appear; empty where all streams are recorded."""
+    """Folder where streams, or their SST contact files, appear; empty if all streams are recorded."""
     kept_trace: str = ""
     """Folder that gets copies of followed files; empty for none."""
     is_ours: bool = True
     """Whether followed files were made for this run: what was read of them is deleted."""
     guard: GuardOptions | None = None
-    """Options of the guard of the streams; None where all are recorded."""
+    """Options of the guard of the streams; None if all are recorded."""
     recorded: list[RecordedStream] = []
     broker_file: str = ""
-    """File with the URL of the broker, which may come back elsewhere; empty where it does not."""
+    """File with the URL of the broker, which may come back elsewhere; empty if it does not."""
     is_revived: bool = False
     """Whether another agent continues where this one was when its supervisor is killed: it then ends at once,
     and not as if nobody wrote streams any more.
@@ -102,4 +102,4 @@ class StreamProcessSpec(msgspec.Struct, frozen=True):
     kept_trace: str = ""
     """Folder of a copy of followed files; empty for none."""
     contact: str = ""
-    """Identity of the contact file (``arrivals.contact_of``); empty where there is none."""
+    """Identity of the contact file (``arrivals.contact_of``); empty if there is none."""

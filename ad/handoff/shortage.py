@@ -85,7 +85,7 @@ class ShortageCells:
         return int(self._cells[_Cell.SEQUENCE])
 
     def read(self) -> StorageShortage | None:
-        """Return the last report; None where there is none, or where each attempt met a writer."""
+        """Return the last report; None if there is none, or where each attempt met a writer."""
         for _ in range(_MOST_TRIES):
             before = self.version
             content = self._content[: self._cells[_Cell.SIZE]].tobytes()

@@ -51,7 +51,7 @@ class SpoolCopies:
             del self._copied[path]
 
     def _keep_up_with(self, paths: Iterable[Path]) -> set[Path]:
-        """Copy those of these files that hold anything; return their paths within the folder."""
+        """Copy the files that are not empty, and return their paths within the folder."""
         found = {path.relative_to(self._folder) for path in paths if path.is_file() and path.stat().st_size}
         for path in found:
             self._copy(path)

@@ -114,7 +114,7 @@ class PathOutbox:
         file.allocate(self._at, 8 + count * PATH.itemsize)
 
     def put(self, before: PathOutbox, rows: Rows) -> None:
-        """Become another copy, with more calls of its paths, and new paths after them."""
+        """Replace the content by a newer copy, with more calls of its paths, and new paths at the end."""
         add_to_copy(before._rows, before.count, rows, self._rows)
         self._count[0] = len(rows)
 

@@ -24,7 +24,7 @@ MEMORY = 64
 doubling at most.
 """
 EACH = 256
-"""Number of calls on a path from which on only every ``STRIDE``-th is learned from."""
+"""Number of calls on a path after which only every ``STRIDE``-th call is learned from."""
 STRIDE = 16
 
 

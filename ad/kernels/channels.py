@@ -43,7 +43,7 @@ from chimbuko.core.traceschema import (
 
 OTHERS_ROW = 0
 MOST_MESSAGE_BYTES = 1 << 48
-"""Size from which on a message is damage: its size is not counted."""
+"""Size from which a message is damage: its size is not counted."""
 
 
 @kernel
@@ -376,7 +376,7 @@ def _count(
     communicator: np.uint32,
     request: np.uint64,
 ) -> np.uint32:
-    """Count one more message; return its number, or 0 where there is no room for its channel."""
+    """Count one more message; return its number, or 0 if there is no room for its channel."""
     at = _channel(channels, state, direction, partner, tag, communicator)
     if at < 0:
         return np.uint32(0)
@@ -400,7 +400,7 @@ def _channel(
     tag: np.uint64,
     communicator: np.uint32,
 ) -> Whole:
-    """Return the row of a channel, a new one if needed; -1 where there is no room."""
+    """Return the row of a channel, a new one if needed; -1 if there is no room."""
     last = np.uint64(len(channels) - 1)
     # The factors have 32 bits each, so that nothing overflows.
     hashed = _half(partner) * np.uint64(0x9E3779B1) ^ _half(tag) * np.uint64(0x85EBCA77)

@@ -22,9 +22,9 @@ from chimbuko.core.kernels.declare import inner, kernel
 BINS = 200
 """Number of bins of HBOS; of COPOD the maximum."""
 COMMON_SHARE = 0.004
-"""Share of calls, one in 250, from which on a way in which the function runs counts as ordinary."""
+"""Share of calls, one in 250, from which a way in which the function runs counts as ordinary."""
 COMMON_CALLS = 16.0
-"""Number of calls from which on a way in which the function runs counts as ordinary; of fewer than 128 calls,
+"""Number of calls from which a way in which the function runs counts as ordinary; of fewer than 128 calls,
 one in eight.
 """
 REACH = 5.3
@@ -221,7 +221,7 @@ def score_bins(
     counts
         Calls of each function by runtime, float64[rows, BUCKETS].
     thresholds
-        Score from which on a bin is abnormal, float64[rows].
+        Score from which a bin is abnormal, float64[rows].
     edges
         Begin and end of each range in turn in µs, then infinity; float64[rows, EDGES], filled. All runtimes
         are ordinary for functions with fewer than ``FEWEST_CALLS`` calls.

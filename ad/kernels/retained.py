@@ -35,7 +35,7 @@ Sizes = npt.NDArray[np.int64]
 
 EMPTY = -(1 << 31)
 MAX_COUNTERS = 1 << 16
-"""Counter id from which on ids are absurd, and all become this one."""
+"""Counter id from which ids are absurd, and all become this one."""
 
 HELD = np.dtype(
     [

@@ -20,11 +20,9 @@ from chimbuko.core.kernels.buckets import count_above, exceeded_by
 from chimbuko.core.kernels.declare import inner, kernel
 
 COMMON_SHARE = 0.004
-"""Share of calls, one in 250, from which on a way in which the function runs counts as ordinary."""
+"""Least share of a function's calls, one in 250, with which one of its modes counts as ordinary."""
 COMMON_CALLS = 16.0
-"""Number of calls from which on a way in which the function runs counts as ordinary, however seldom it is
-called.
-"""
+"""Least number of calls with which a mode counts as ordinary, however small its share is."""
 GAP = 0.2
 """Share of a mode's calls below which a factor of two is the lower end of the mode."""
 POINTS = 14

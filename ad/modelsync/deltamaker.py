@@ -48,7 +48,7 @@ class DeltaMaker:
             statistics.follow(entry.round, entry.deltas)
 
     def let_inherit(self, stream: StreamHandle) -> None:
-        """Continue a stream where it was when its agent died, if there was one."""
+        """Continue a stream from the point at which an earlier agent died, if one did."""
         stream.inherit(
             [(entry.round, entry.taken[stream.key]) for entry in self._inherited if stream.key in entry.taken]
         )
@@ -98,7 +98,7 @@ class DeltaMaker:
             self._delta_log.write(self._logged)
 
     def _look(self, stream: StreamHandle) -> Outbox | None:
-        """Return what a stream has; None where its process holds the outbox."""
+        """Return what a stream has; None if its process holds the outbox."""
         outbox = stream.box.look()
         while outbox is None and self._is_lockstep:
             # The stream has closed an epoch: what it learned in it must be in this delta.

@@ -111,7 +111,7 @@ class ModelSync:
         """Whether all streams have ended and all their statistics are in the model."""
 
     def let_inherit(self, stream: StreamHandle) -> None:
-        """Continue a stream where it was when its agent died, if there was one."""
+        """Continue a stream from the point at which an earlier agent died, if one did."""
         self._maker.let_inherit(stream)
 
     def note_health(self, health: StreamHealth) -> None:

@@ -49,7 +49,7 @@ class PendingDeltas:
         return self.sequence_of(*self.merged)
 
     def sequence_of(self, incarnation: int, sequence: int) -> int:
-        """Return the sequence number, or 0 where the incarnation is an unrelated one."""
+        """Return the sequence number, or 0 if the incarnation is an unrelated one."""
         return sequence if incarnation in self._incarnations else 0
 
     @property

@@ -47,7 +47,7 @@ class Unsent:
             self._paths = paths
 
     def share(self, identity: StreamIdentity, timers: Mapping[int, str]) -> StreamShare:
-        """Return all of it, as part of the agent's next delta; ``timers`` are names of its functions."""
+        """Return the statistics as part of the agent's next delta; ``timers`` are names of its functions."""
         return StreamShare(
             program=identity.program,
             rank=identity.rank,
@@ -141,7 +141,7 @@ class Lockstep:
         return delta
 
     def last_delta(self) -> Delta | None:
-        """Return what is left when all streams are over; None where nothing is."""
+        """Return what is left when all streams are over; None if nothing is."""
         return self._next({})
 
     def overdue(self) -> list[RecordBatch]:

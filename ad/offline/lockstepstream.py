@@ -155,7 +155,7 @@ class LockstepStream:
 
 @dataclass
 class _Given:
-    """What a stream has handed out since it closed an epoch."""
+    """Results that a stream has handed out since it closed its last epoch."""
 
     generation: int = 0
     """Number of epochs that it has closed."""

@@ -80,12 +80,12 @@ class Uncommitted:
 
 @dataclass(frozen=True)
 class Told:
-    """What the store has been told of a stream beside its calls and steps."""
+    """Facts of a stream that the store has, beside its calls and steps."""
 
     metadata: frozenset[tuple[int, int, str]] = frozenset()
     """Keys of its metadata."""
     counters_due_us: int = 0
-    """Time in the trace from which on totals of its counters are due again."""
+    """Time in the trace from which totals of its counters are due again."""
 
     def frame(
         self,

@@ -190,7 +190,7 @@ class StreamProcess:
 
     @property
     def _commit_in_s(self) -> float | None:
-        """Return the time until the next commit is due, in seconds; None where nothing waits for one."""
+        """Return the time until the next commit is due, in seconds; None if nothing waits for one."""
         if not self._uncommitted or self._spec.config.lockstep:
             return None
         return max(self._schedule.due_s() - time.monotonic(), 0.0)

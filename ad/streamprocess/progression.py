@@ -22,7 +22,7 @@ def has_ended(analysis: StreamAnalysis, names: StreamNames, last: TraceStep | No
     Parameters
     ----------
     last
-        Last step with events that this process has read; None where it has read none.
+        Last step with events that this process has read; None if it has read none.
     """
     timers = names.timers
     if ROOT_TIMER_NAME not in timers.values():

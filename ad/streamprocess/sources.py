@@ -69,7 +69,7 @@ class RecordedSource:
         """Do nothing: a recorded stream has been all there from the beginning."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the reader."""
         self._reader.close()
 
 

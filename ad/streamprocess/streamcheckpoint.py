@@ -73,7 +73,7 @@ class CheckpointFiles:
             path.unlink(missing_ok=True)
 
     def load(self, slot: int, names: StreamNames) -> Checkpoint | None:
-        """Return the checkpoint that was saved last, whose analysis knows ``names``; None where there is
+        """Return the checkpoint that was saved last, whose analysis knows ``names``; None if there is
         none.
         """
         try:

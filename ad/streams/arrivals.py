@@ -89,7 +89,7 @@ class Arrivals:
         self._looks = 0
 
     def look(self) -> list[Arrival]:
-        """Return streams that are not taken yet, sorted by program and rank; none where the folder is
+        """Return streams that are not taken yet, sorted by program and rank; none if the folder is
         gone.
         """
         self._looks += 1

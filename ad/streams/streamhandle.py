@@ -103,7 +103,7 @@ class CoreUse(NamedTuple):
 
 
 def core_use(pid: int) -> CoreUse | None:
-    """Return the core use of a process until now; None where it is gone. A kernel may not tell the waiting
+    """Return the core use of a process until now; None if it is gone. A kernel may not tell the waiting
     time.
     """
     folder = Path(f"/proc/{pid}")

@@ -19,7 +19,7 @@ class Waited(msgspec.Struct, frozen=True):
     entry_us: int
     exit_us: int
     for_call_id: str
-    """Recorded call that it waited for, nearer to the origin; empty where it is not known."""
+    """Recorded call for which this one waited, nearer to the origin; empty if it is not known."""
     kind: str
     """Id of its main cause."""
     is_flagged: bool = True
@@ -48,16 +48,16 @@ class Incident(msgspec.Struct, frozen=True):
     kind: str
     """Id of the main cause of the origin."""
     rank: int | None
-    """Rank that lost the time at first; None where it is not on record."""
+    """Rank that lost the time at first; None if it is not on record."""
     function: str
-    """Function of the origin; empty where only the rank is known, or nothing, or it was in many calls."""
+    """Function of the origin; empty if only the rank is known, or nothing, or it was in many calls."""
     call_id: str
-    """Id of the origin; empty where it is not on record, or is no call."""
+    """Id of the origin; empty if it is not on record, or is no call."""
     node: str
     entry_us: int
     exit_us: int
     runtime_us: float
-    """Runtime of the origin by which it is judged; 0 where it is not on record, as are expected runtime and
+    """Runtime of the origin by which it is judged; 0 if it is not on record, as are expected runtime and
     excess.
     """
     expected_us: float
@@ -80,7 +80,7 @@ class Incident(msgspec.Struct, frozen=True):
     is_of_all: bool = False
     """Whether all ranks of the program that are known, and more than one, were stopped together."""
     told_before: str = ""
-    """Sentence that told of it before another origin, or another cause, was found; empty for none."""
+    """Earlier sentence about the incident, before another origin or cause was found; empty for none."""
 
     @property
     def id(self) -> str:

@@ -29,11 +29,11 @@ class Part(msgspec.Struct, frozen=True):
     """Id of the cause, one of ``causes.kinds.registry.CAUSES``."""
     lost_us: float
     function: str = ""
-    """Function of the child, or of the call that the other rank was in; empty where it is not known."""
+    """Function of the child, or of the call that the other rank was in; empty if it is not known."""
     rank: int | None = None
-    """Rank that the call waited for; None where it is not known, or the call did not wait."""
+    """Rank that the call waited for; None if it is not known, or the call did not wait."""
     call_id: str = ""
-    """Recorded call in which the time was lost; empty where there is none."""
+    """Recorded call in which the time was lost; empty if there is none."""
     is_matched: bool = True
     """Whether the record of the call itself shows it; otherwise it follows from when others lost time."""
     by: str = ""

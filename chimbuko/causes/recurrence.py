@@ -28,14 +28,14 @@ class Recurrence(msgspec.Struct, frozen=True):
     program: int
     kind: RecurrenceKind
     function: str
-    """Function of the calls; empty where they are of several."""
+    """Function of the calls; empty if they are of several."""
     calls: int
-    """Number of calls that are meant."""
+    """Number of calls that the finding is about."""
     cost_us: float
-    """Core time that they lost together."""
+    """Core time that these delays lost together."""
     shortest_us: float
     longest_us: float
-    """Minimum and maximum of what one of them loses."""
+    """Minimum and maximum of the time that one such delay loses."""
     functions: list[str]
     """Functions that are hit, most often first."""
     ranks: list[int]
@@ -58,16 +58,16 @@ class Recurrence(msgspec.Struct, frozen=True):
     node: str = ""
     """Node of slow ranks."""
     cause: str = ""
-    """Id of the cause in the node by which such calls lost most time; empty where it is not known, or not in
+    """Id of the cause in the node by which such calls lost most time; empty if it is not known, or not in
     the node.
     """
     by: str = ""
-    """Process that took their cores, if it was mostly one that is none of the program."""
+    """Process that took their cores, if it was mostly one from outside the program."""
     ranks_there: int = 0
-    """Number of ranks that share ``cores``; 0 where each has one of its own, or nobody waited for a core."""
+    """Number of ranks that share ``cores``; 0 if each has one of its own, or nobody waited for a core."""
     cores: int = 0
     kinds_apart: list[str] = []
-    """Ids of causes by which no delay is one of these short ones."""
+    """Ids of causes that no such short delay has."""
     costliest: str = ""
     """Call of the costliest of such delays, which is an incident of its own."""
 

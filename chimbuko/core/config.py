@@ -21,7 +21,7 @@ class DetectorEntry:
     default_threshold: float
     """Threshold in its own measure where the user gives none."""
     unit: str = ""
-    """Unit of its thresholds and scores; empty where they are no distances."""
+    """Unit of its thresholds and scores; empty if they are no distances."""
     learns_buckets: bool = True
     """Whether it needs counts of runtimes in buckets, beside moments."""
 
@@ -40,11 +40,11 @@ LEAST_CALLS = 38
 statistics lies outside before the 38th, and a tail that is estimated from fewer calls is a guess.
 """
 FEW_CALLS = 3
-"""Number of calls from which on the detector ``robust`` flags one that is far beyond nearly all others."""
+"""Number of calls from which the detector ``robust`` flags one that is far beyond nearly all others."""
 
 
 def least_calls(detector: str) -> int:
-    """Return the number of calls of a function from which on a detector judges them."""
+    """Return the number of calls of a function from which a detector judges them."""
     return FEW_CALLS if detector == "robust" else LEAST_CALLS
 
 

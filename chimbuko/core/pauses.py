@@ -9,15 +9,15 @@ class Pause(StrEnum):
     """Kind of a pause: the beginning of the name of its counter, whose values are in µs."""
 
     COLLECTION = "Garbage collection"
-    """What follows is the generation."""
+    """Garbage collection; the generation follows."""
     IMPORT = "Import"
-    """What follows is the module that was imported first."""
+    """Import; the module that was imported first follows."""
     INTERPRETER = "Waited for the interpreter"
-    """What follows is the function that ran in another thread meanwhile."""
+    """Wait for the interpreter; the function that ran in another thread meanwhile follows."""
     LOCK = "Waited for a lock"
-    """What follows is where, and who held it."""
+    """Wait for a lock; the place and the holder follow."""
     STANDING = "Stood still"
-    """What follows is the line at which it did so."""
+    """Thread that stood still; the line at which it did so follows."""
 
     def counter(self, what: str) -> str:
         """Return the name of the counter of such pauses."""

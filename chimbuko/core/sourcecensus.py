@@ -38,19 +38,19 @@ class SourceCensus(msgspec.Struct, frozen=True, omit_defaults=True):
     """Number of calls that a source saw begin, on all threads of a rank."""
 
     source: str
-    """Name of what recorded them, in words: ``the recorder``."""
+    """Recorder of the calls, in words: ``the recorder``."""
     seen: int
     unwritten: dict[str, int] = {}
-    """Number of calls of them that it did not write, by reason."""
+    """Number of calls that the source saw and did not write, by reason."""
     uncounted: int = 0
-    """Number of functions that it left out, of whose calls it did not see all: so many more there may be."""
+    """Number of functions that the source left out; it did not see all of their calls."""
 
     def text(self) -> str:
-        """Return it as the value of metadata."""
+        """Return the census as the value of metadata."""
         return msgspec.json.encode(self).decode()
 
     def leave_beside(self, stream: Path) -> None:
-        """Keep it beside a stream, for who cannot read that to its end; without room it is not kept."""
+        """Keep the census beside a stream, for readers that cannot read that to its end; not without room."""
         with suppress(OSError):
             _beside(stream).write_text(self.text())
 

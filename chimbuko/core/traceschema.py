@@ -233,10 +233,10 @@ class TraceStep:
     details: UInt64Array = field(default_factory=lambda: NO_DETAILS)
     """Rows (N, 2), columns ``DETAIL_*``, as many as ``comms``, or none."""
     operations: UInt64Array = field(default_factory=lambda: NO_OPERATIONS)
-    """Rows (N, 10), columns ``OPERATION_*``; none where the source has none."""
+    """Rows (N, 10), columns ``OPERATION_*``; none if the source has none."""
 
     def interval_us(self) -> tuple[int, int] | None:
-        """First and last possible time of an event; None where there is none."""
+        """First and last possible time of an event; None if there is none."""
         times = self.events[:, EVENT_TIME]
         if not len(times):
             return None
@@ -247,7 +247,7 @@ class TraceStep:
         return first, last
 
     def last_timer(self, thread: int) -> int | None:
-        """Return the timer of the last event of a thread, given by TAU's id; None where it has none."""
+        """Return the timer of the last event of a thread, given by TAU's id; None if it has none."""
         timers = self.events[self.events[:, EVENT_THREAD] == thread, EVENT_TIMER]
         return int(timers[-1]) if len(timers) else None
 

@@ -86,13 +86,13 @@ def format_times(ratio: float) -> str:
 
 
 MOST_TIMES = 1000.0
-"""Factor between runtimes from which on it says nothing to anybody."""
+"""Factor between runtimes from which it says nothing to anybody."""
 LEAST_USUAL_US = 10.0
 """Usual runtime in µs below which a factor says nothing to anybody."""
 
 
 def against_usual(runtime_us: float, usual_us: float, usual: str) -> str:
-    """Return how a runtime stands to the usual one, as the end of a clause; empty where that is not known.
+    """Return how a runtime stands to the usual one, as the end of a clause; empty if that is not known.
 
     A factor says something where both can be imagined: not that 150 ms are 50,000 times as long as 3 µs.
 

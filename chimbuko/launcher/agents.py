@@ -80,7 +80,9 @@ class Collisions:
         return len(self._contacts)
 
     def news(self) -> list[str]:
-        """One line for each rank that turned out to be written by several programs since the last call."""
+        """Return one line for each rank that turned out to be written by several programs since the last
+        call.
+        """
         lines: list[str] = []
         try:
             found = find_live(self._folder)
@@ -135,7 +137,7 @@ class Agents:
     Parameters
     ----------
     run_id
-        Of the run that they take part in.
+        Id of the run that the agents take part in.
     problems
         Gets one line for each thing that did not end as it should.
     """
@@ -187,7 +189,7 @@ class Agents:
 
     @property
     def is_analysing(self) -> bool:
-        """Whether any of them is still at work, or is going to be started again."""
+        """Whether any agent is still at work, or is going to be started again."""
         return self._group.is_at_work
 
     @property

@@ -49,7 +49,7 @@ PATIENCE_S = 3600.0
 _LENGTH = struct.Struct("Q")
 
 _link: socket.socket | None = None
-"""Connection of the launcher to its parent; None where there is no such parent."""
+"""Connection of the launcher to its parent; None if there is no such parent."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -299,13 +299,13 @@ def _send(link: socket.socket, message: bytes) -> None:
 
 
 def _receive(link: socket.socket) -> bytes | None:
-    """Return the next message; None where the other side has gone."""
+    """Return the next message; None if the other side has gone."""
     head = _exactly(link, _LENGTH.size)
     return _exactly(link, _LENGTH.unpack(head)[0]) if head else None
 
 
 def _exactly(link: socket.socket, size: int) -> bytes:
-    """Return exactly ``size`` bytes, or none where the other side has gone."""
+    """Return exactly ``size`` bytes, or none if the other side has gone."""
     content = b""
     while len(content) < size:
         with suppress(ConnectionError):

@@ -107,7 +107,7 @@ def _led_in_one_process(
     problems: list[str],
     show: Show,
 ) -> int | None:
-    """Analyse recorded streams in one process; return the exit code, or None where that came to no end."""
+    """Analyse recorded streams in one process; return the exit code, or None if that came to no end."""
     from chimbuko.launcher.tracecontroller import RecordedTrace, TraceController, Unfinished
 
     trace = RecordedTrace(recorded, platform.node(), min(len(recorded), len(os.sched_getaffinity(0))))
@@ -132,7 +132,7 @@ def run_with_store(
 
 
 def recorded_at(patterns: Sequence[str]) -> tuple[list[StreamName], list[str]]:
-    """Streams that were recorded, and a line for each that cannot be read."""
+    """Return the streams that were recorded, and a line for each that cannot be read."""
     if not patterns:
         return [], []
     # Here, as the module in the next functions: it is not loaded before a program starts.
@@ -180,7 +180,7 @@ def _discard(run: RunDirectory) -> None:
 
 
 def _program(command: Sequence[str], others: Sequence[Path], recorded: Sequence[StreamName]) -> str:
-    """Name of the program that the run is of, or of the first that was recorded."""
+    """Return the name of the program that the run is of, or of the first that was recorded."""
     if command:
         return program_of(command)
     if others:
@@ -213,7 +213,7 @@ def _services(options: RunOptions, config: AnalysisConfig, recorded: Sequence[St
 
 
 def _place(options: RunOptions, run: RunDirectory) -> StreamPlace | None:
-    """Choose the place for streams; None where all are recorded."""
+    """Choose the place for streams; None if all are recorded."""
     if options.trace:
         return None
     wanted = options.transport

@@ -70,7 +70,7 @@ def check_shield() -> Finding:
 
 
 def write_stream(folder: str) -> None:
-    """A stream of one step that nobody reads."""
+    """Write a stream of one step that nobody reads."""
     names = StreamNames(timers={0: "main"}, event_types={0: "ENTRY", 1: "EXIT"})
     events = np.array([[0, 0, 0, 0, 0, 1]], np.uint64)
     path = Path(folder) / "tau-metrics-doctor-0.bp"
@@ -185,7 +185,7 @@ def check_tau() -> Finding:
 
 
 def tau_bindings(tau_exec: Path) -> list[str]:
-    """Names of a TAU's bindings that can stream, such as shared-mpi-pthread-adios2."""
+    """Return the names of a TAU's bindings that can stream, such as shared-mpi-pthread-adios2."""
     folder = tau_exec.resolve().parent.parent
     return sorted(path.parent.name for path in folder.glob(f"lib/*/{PLUGIN}"))
 

@@ -149,7 +149,7 @@ def _keep(run: RunDirectory, options: HostOptions) -> None:
 
 
 def _kept(run: RunDirectory, info: RunInfo) -> HostOptions:
-    """Read how the services of a run that has died were started, with the secrets that are to be had."""
+    """Read how the services of a run that has died were started, with the secrets that this process has."""
     options, has_own_broker = msgspec.json.decode(
         run.host_options.read_bytes(),
         type=tuple[HostOptions, bool],
@@ -246,7 +246,7 @@ class Host:
         )
 
     def _announce(self, services: Services) -> None:
-        """Say that it can begin. Job scripts' output can often be read by others: no secrets in it."""
+        """Say that the job can begin, without secrets, as others can often read a job script's output."""
         if not self._run.broker_path.exists():
             raise ServiceError(f"{self._run.broker_path}: cannot be written, so no agent can join")
         self._address.keep(services.dashboard_url)

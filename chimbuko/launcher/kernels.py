@@ -15,7 +15,7 @@ from chimbuko.core.kernels.library import FOLDER_VARIABLE, FORM_VARIABLE, is_pre
 from chimbuko.runtime.process.lifetime import die_with_parent, log, write_error
 
 USUAL_S = 30
-"""On a core that has nothing else to do; on a busy machine twice as much."""
+"""Usual time in seconds to compile all kernels on an idle core; a busy machine takes twice as long."""
 LOOK_S = 0.2
 
 

@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _last(answered: BinaryIO) -> Result | ChimbukoError | None:
-    """None where nothing was answered: the process was killed."""
+    """Return the last answer of a process, or None if it was killed before it answered."""
     try:
         answer: Result | ChimbukoError = pickle.load(answered)
     except EOFError:

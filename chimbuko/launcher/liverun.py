@@ -205,7 +205,7 @@ class LiveRun:
         return INTERRUPTED_CODE if self._interrupts.count else 0
 
     def _look(self, progress: Progress, services: Services, agents: Agents | None) -> None:
-        """See once how far all is and that it goes on; what fails is tried again at the next look."""
+        """Look once at the progress and the services; a step that fails is tried again at the next look."""
         with self._failures.survived("the analysis cannot be looked after"):
             progress.show()
             if self._interrupts.count and self._rescue_at_s == math.inf:

@@ -52,7 +52,7 @@ def attend(
     Parameters
     ----------
     folder
-        Of the run, which need not be there yet.
+        Folder of the run, which need not be there yet.
     streams
         Folder of streams that a program writes on its own; None for that of this node in the run.
     node
@@ -87,7 +87,7 @@ class NodeAgent:
         self._failures = Failures(self._problems)
         self._rescue_at_s = math.inf
         self._answer: bool | None = False
-        """Whether the run is to end; None where nobody has answered."""
+        """Whether the run is to end; None if nobody has answered."""
         heed(FROM_OTHERS, self._on_signal)
 
     def attend(self) -> int:
@@ -204,7 +204,7 @@ class NodeAgent:
                 folder.parent.rmdir()
 
     def _services(self) -> RunBroker | None:
-        """The broker, once there is one; None where the run is over, or we are asked to end.
+        """Return the broker, once there is one; None if the run is over, or we are asked to end.
 
         Raises
         ------
@@ -299,7 +299,7 @@ class NodeAgent:
             speaker.join()
 
     def _say(self, presence: Presence, is_done: bool) -> bool | None:
-        """Whether the run is to end; None where nobody answers."""
+        """Whether the run is to end; None if nobody answers."""
         try:
             return presence.say(is_done, self._problems)
         except redis.RedisError:

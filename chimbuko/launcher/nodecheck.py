@@ -33,7 +33,7 @@ class Finding(msgspec.Struct, frozen=True):
     """``ok``, ``warning`` (it works, but) or ``problem``."""
     text: str
     advice: str = ""
-    """Advice on what to do; empty where nothing is."""
+    """Advice on what to do; empty if nothing is."""
 
 
 LOOK_S = 0.5

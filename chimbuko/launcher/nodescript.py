@@ -24,7 +24,7 @@ _TRIES_PER_S = 5
 
 
 def node_command(settings: Mapping[Transport, Mapping[str, str]], streams: Path) -> str:
-    """Text of the script.
+    """Return the text of the script.
 
     Parameters
     ----------

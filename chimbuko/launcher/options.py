@@ -71,7 +71,7 @@ class HostOptions:
     streams: Path | None = None
     """Folder for streams, on each node's own storage; None for one in its memory."""
     trace: tuple[str, ...] = ()
-    """Patterns of recorded traces, which agents share; none where programs are analysed while they run."""
+    """Patterns of recorded traces, which agents share; none if programs are analysed while they run."""
     agents: int = 1
     """Number of agents that share recorded traces."""
 
@@ -165,11 +165,11 @@ class AgentOptions:
     names: tuple[str, ...]
     """Names of the agents, among which the ranks are dealt out."""
     place: StreamPlace | None = None
-    """Place where streams appear; None where they are recorded."""
+    """Place where streams appear; None if they are recorded."""
     recorded: list[StreamName] = field(default_factory=list)
     """Recorded streams to analyse."""
     share: Share | None = None
-    """Share of the recorded streams that the only agent here reads; None where agents here read them all."""
+    """Share of the recorded streams that the only agent here reads; None if agents here read them all."""
     is_revived: bool = False
     """Whether the process that starts the agents is started again where it is killed."""
 

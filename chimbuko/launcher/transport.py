@@ -127,7 +127,9 @@ def shield_of(place: StreamPlace, problems: list[str]) -> list[Path]:
 def shielded(
     place: StreamPlace, options: TransportOptions, environment: Mapping[str, str], problems: list[str]
 ) -> dict[str, str]:
-    """The application's environment with the shield against dying readers, where it streams over SST."""
+    """Return the application's environment with the shield against dying readers, where it streams over
+    SST.
+    """
     if place.transport is Transport.SST and options.has_shield:
         try:
             return shield_environment(Path(place.guard.folder), environment)
@@ -137,8 +139,9 @@ def shielded(
 
 
 def shield_news(place: StreamPlace, environment: Mapping[str, str], streams: int) -> list[str]:
-    """Return what is to be said of the shield when the application, which had so many streams, has ended;
-    called before the guard's folder goes.
+    """Return lines for the user about the shield, once the application with its streams has ended.
+
+    It is called before the guard's folder is removed.
     """
     if place.transport is not Transport.SST or REPORT_VARIABLE not in environment:
         return []

@@ -11,7 +11,7 @@ from chimbuko.plan.prediction import Prediction, interval, predict
 from chimbuko.plan.workflow import Group, Placement, Workflow
 
 MOST_GROUPS = 4
-"""That take turns with the same tasks."""
+"""Most groups that take turns with the same tasks."""
 MOST_PLACEMENTS = 100_000
 AS_GOOD = 0.02
 """Share by which a placement may be slower than the fastest and is as good: predictions are no better."""
@@ -27,7 +27,7 @@ class Advice:
 
     ranked: tuple[Prediction, ...]
     interval_s: tuple[float, float] | None
-    """Interval of the best placement's total in seconds, 95 %; None where no model was fitted to
+    """Interval of the best placement's total in seconds, 95 %; None if no model was fitted to
     measurements.
     """
 
@@ -67,7 +67,7 @@ def advise(workflow: Workflow, sizes: Sequence[int] = ()) -> Advice:
 
 
 def placements(workflow: Workflow, sizes: Sequence[int] = ()) -> list[Placement]:
-    """All that there is room for, that with all tasks inside the application first.
+    """Return all that there is room for, that with all tasks inside the application first.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def _usual_sizes(room: int) -> list[int]:
 
 
 def _divisions(names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
-    """Each way to run some of the tasks inside, and to divide the others among groups."""
+    """Yield each way to run some of the tasks inside, and to divide the others among groups."""
     if not names:
         yield []
         return

@@ -37,20 +37,22 @@ class Bottleneck:
     share: float
     """Share of its cores that the part needs."""
     full_at_ranks: int | None
-    """The most with which it asks for no more than it has; None where that does not depend on ranks."""
+    """The most with which it asks for no more than it has; None if that does not depend on ranks."""
     remedy: str
-    """Remedy that gives all parts room; empty where they have it."""
+    """Remedy that gives all parts room; empty if they have it."""
 
 
 def bottleneck(run: Pipeline, costs: UnitCosts) -> Bottleneck:
-    """The part that has least room, how many ranks fill it, and the least that gives all parts room."""
+    """Return the part that has least room, how many ranks fill it, and the least that gives all parts
+    room.
+    """
     fullest = max(loads(run, costs), key=lambda one: one.share)
     return Bottleneck(fullest.part, fullest.share, full_at(fullest.part, run, costs), _remedy(run, costs))
 
 
 def full_at(part: str, run: Pipeline, costs: UnitCosts) -> int | None:
-    """The most ranks, all else alike, with which a part asks for no more than it has; 0 where none fit, None
-    where it does not depend on them.
+    """Return the most ranks, all else alike, with which a part asks for no more than it has; 0 if none
+    fit, None where it does not depend on them.
     """
 
     def share(ranks: int) -> float:

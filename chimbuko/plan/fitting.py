@@ -1,6 +1,6 @@
 """Models fitted to measured points: the form that predicts each point best from all others.
 
-Which points to measure: as few as a model needs, where they cost least.
+The module also chooses the points to measure: as few as a model needs, where they cost least.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ POINTS_PER_PARAMETER = 5
 
 
 def points_needed(parameters: int) -> int:
-    """5, 11, 17 for 1, 2, 3 parameters."""
+    """Return the number of points that a model needs: 5, 11, 17 for 1, 2, 3 parameters."""
     return 6 * parameters - 1
 
 
 def sampling_plan(values: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
-    """Points to measure, 6h - 1 for h parameters.
+    """Return points to measure, 6h - 1 for h parameters.
 
     Along each parameter five, while all others have their least value, where a run costs least; and for each
     further parameter two more, in the middle and at the far end of it and the one before: they show whether
@@ -47,13 +47,13 @@ def sampling_plan(values: Mapping[str, Sequence[float]]) -> list[dict[str, float
     Parameters
     ----------
     values
-        Of each parameter those that can be measured, five at least; of more than five the least, the
+        Values of each parameter that can be measured, at least five. From more than five, the least, the
         greatest, and three between them are taken.
 
     Raises
     ------
     ConfigError
-        Of a parameter there are too few, or some are not positive.
+        A parameter has too few values, or one that is not positive.
     """
     chosen = {name: _spread(name, given) for name, given in values.items()}
     cheapest = {name: of_one[0] for name, of_one in chosen.items()}
@@ -101,7 +101,7 @@ class Fit:
 
     @property
     def idle_parameters(self) -> tuple[str, ...]:
-        """Those on which the time does not depend."""
+        """Parameters on which the time does not depend."""
         return tuple(name for name in self.measured.parameters if name not in self.model.form.parameters)
 
 
@@ -115,7 +115,7 @@ class HeldOut:
 
 
 def fit(measured: Measured) -> Fit:
-    """The model of one part of a workflow, with 200 replicates for intervals.
+    """Return the model of one part of a workflow, with 200 replicates for intervals.
 
     Of Extra-P's forms, and those with negative powers and with roots of logarithms, the one that predicts
     points best from all others; of those that chance may put behind it, the simplest. Extra-P itself is not
@@ -189,7 +189,7 @@ def _check(measured: Measured) -> None:
 
 
 def _hypotheses(measured: Measured) -> list[Hypothesis]:
-    """The constant first, and all that are worth a try."""
+    """Return the hypotheses to try, the constant first."""
     if len(measured.parameters) == 1:
         (name,) = measured.parameters
         each = factors(name, measured.ranges[name][0])
@@ -232,7 +232,7 @@ def _by_terms(hypotheses: Iterable[Hypothesis]) -> list[list[Hypothesis]]:
 def _ranked(
     hypotheses: Sequence[Hypothesis], columns: Mapping[str, Float64Array], time_s: Float64Array
 ) -> list[_Ranked]:
-    """The best first; of those that are equally good, the simplest."""
+    """Return the best first; of those that are equally good, the simplest."""
     found: list[_Ranked] = []
     for group in _by_terms(hypotheses):
         fitted = solve(design(group, columns), time_s)
@@ -254,7 +254,9 @@ def _ranked(
 def _order(
     hypotheses: Sequence[Hypothesis], errors: Sequence[float], uncertainties: Sequence[float]
 ) -> list[int]:
-    """Numbers of hypotheses: first those that chance may put behind the best, the simplest of them first."""
+    """Return the numbers of hypotheses: first those that chance may put behind the best, the simplest of them
+    first.
+    """
     order = sorted(range(len(errors)), key=errors.__getitem__)
     limit = errors[order[0]] + uncertainties[order[0]] + _SAME
     near = [at for at in order if errors[at] <= limit]

@@ -23,7 +23,7 @@ class Agreement:
 
     points: int
     r_squared: float | None
-    """Equation 10; None where all measurements are the same."""
+    """Equation 10; None if all measurements are the same."""
     max_relative_error: float
     """The greatest difference, as a share of what was measured."""
 
@@ -91,7 +91,7 @@ Hypothesis = tuple[Product, ...]
 
 
 def factors(parameter: str, least: float) -> list[Factor]:
-    """All that are tried of a parameter, with powers from -3 to 3, the simplest first.
+    """Return all that are tried of a parameter, with powers from -3 to 3, the simplest first.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _complexity(power: Fraction) -> int:
 
 
 def complexity(hypothesis: Hypothesis) -> int:
-    """0 of the constant; more for each factor, logarithm, fraction, and power beyond 1."""
+    """Return 0 for the constant, and more for each factor, logarithm, fraction, and power above 1."""
     return sum(
         2 + bool(factor.log_power) + (not factor.power.is_integer()) + (abs(factor.power) > 1)
         for one in hypothesis
@@ -120,7 +120,9 @@ def complexity(hypothesis: Hypothesis) -> int:
 
 
 def combined(factors_of: Sequence[Sequence[Factor]]) -> Iterator[Hypothesis]:
-    """All sums of up to three products of factors, one or none of each parameter, the simplest first."""
+    """Yield all sums of up to three products of factors, one or none of each parameter, the simplest
+    first.
+    """
     seen: set[Hypothesis] = set()
     number = len(factors_of)
     products = [chosen for size in range(1, number + 1) for chosen in combinations(range(number), size)]
@@ -171,7 +173,7 @@ def design(hypotheses: Sequence[Hypothesis], columns: Mapping[str, Float64Array]
 
 
 def solve(matrix: Float64Array, time_s: Float64Array) -> Fitted:
-    """Least squares of relative residuals, and what each point would be by all others.
+    """Return least squares of relative residuals, and what each point would be by all others.
 
     Noise of a time is a share of it, and so are the residuals whose squares are added: otherwise the longest
     times, which are those of few ranks, would decide alone.

@@ -132,8 +132,8 @@ def loads(run: Pipeline, costs: UnitCosts) -> tuple[Load, ...]:
 
 
 def _busy(part: str, run: Pipeline, costs: UnitCosts) -> float:
-    """Share of the time in which the core of a part has something to do: its own, or that of all services
-    where these share few cores.
+    """Return the share of the time in which the core of a part has something to do: its own, or that of all
+    services where these share few cores.
     """
 
     def asked(part: str, busy: float) -> float:

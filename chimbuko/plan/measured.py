@@ -46,12 +46,12 @@ class Measured:
         }
 
     def columns(self) -> dict[str, Float64Array]:
-        """Values of each parameter. Shape (points,) of each."""
+        """Return values of each parameter. Shape (points,) of each."""
         return dict(zip(self.parameters, self.points.T, strict=True))
 
 
 def measured(part: str, rows: Sequence[tuple[Mapping[str, float], float]]) -> Measured:
-    """Rows of one part: the values of its parameters, the same ones in each, and seconds.
+    """Return the rows of one part: the values of its parameters, the same ones in each, and seconds.
 
     Raises
     ------

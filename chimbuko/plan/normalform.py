@@ -103,7 +103,7 @@ class PerformanceModel:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Least and greatest value of each parameter that the model was fitted to; none of published models."""
     replicates: tuple[NormalForm, ...] = ()
-    """The same model fitted to resampled measurements; none where there are no measurements."""
+    """The same model fitted to resampled measurements; none if there are no measurements."""
 
     def at(self, point: Mapping[str, float]) -> Estimate:
         """Seconds at values of the parameters, never below 0 and never from outside of what was fitted.
@@ -120,7 +120,7 @@ class PerformanceModel:
         return Estimate(max(time_s, 0.0), tuple(clamps))
 
     def interval_s(self, point: Mapping[str, float]) -> tuple[float, float] | None:
-        """Between what 95 % of the replicates say; None where there are none."""
+        """Between what 95 % of the replicates say; None if there are none."""
         if not self.replicates:
             return None
         times_s = [self.replicate(number).at(point).time_s for number in range(len(self.replicates))]
@@ -128,7 +128,7 @@ class PerformanceModel:
         return float(low), float(high)
 
     def replicate(self, number: int) -> PerformanceModel:
-        """The model as it could have come out as well; this one itself where nothing was resampled."""
+        """Return the model as it could have come out as well; this one itself where nothing was resampled."""
         return PerformanceModel(self.replicates[number], self.ranges) if self.replicates else self
 
     def _inside(self, point: Mapping[str, float]) -> tuple[dict[str, float], list[str]]:
@@ -168,7 +168,8 @@ def _exponent(power: float) -> str:
 
 
 def parse_form(text: str) -> NormalForm:
-    """A normal form as it is written: ``0.0064 + 2711 * ranks^-1``, ``3.8 + 8.2 / sqrt(n)``, ``log2(n)``.
+    """Return a normal form as it is written: ``0.0064 + 2711 * ranks^-1``, ``3.8 + 8.2 / sqrt(n)``,
+    ``log2(n)``.
 
     Raises
     ------
@@ -188,7 +189,7 @@ def parse_form(text: str) -> NormalForm:
 
 
 def _term(text: str, at: int) -> tuple[Term, int]:
-    """The product that begins at a place, and where it ends."""
+    """Return the product that begins at a place, and where it ends."""
     coefficient, powers, log_powers = 1.0, dict[str, float](), dict[str, float]()
     direction = 1.0
     while True:

@@ -44,9 +44,9 @@ class Spread:
 
 @dataclass(frozen=True)
 class Added:
-    """Time that one kind takes more than another, as a share of the application alone.
+    """Time that one kind of run takes beyond another, as a share of the time of the application alone.
 
-    The paper's equation has the sign the other way round, and its table, as here, has not.
+    The sign is that of the paper's table; its equation has the opposite one.
     """
 
     share: float
@@ -287,7 +287,7 @@ def _end(program: UserCommand) -> None:
 
 
 def _last_words(folder: Path) -> str:
-    """The last line of what the program said, or else of what its command said."""
+    """Return the last line of what the program said, or else of what its command said."""
     for name in ("program.output", "said"):
         with suppress(OSError):
             lines = [

@@ -42,7 +42,8 @@ def become_plainly(path: Path, words: Sequence[str]) -> NoReturn:
 def without_tau(
     command: Sequence[str], folder: Path, environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """A command and its environment in which ``tau_exec``, also within scripts, runs its program plainly.
+    """Return a command and its environment in which ``tau_exec``, also within scripts, runs its program
+    plainly.
 
     Parameters
     ----------

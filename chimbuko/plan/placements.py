@@ -11,7 +11,7 @@ from chimbuko.plan.placingcosts import Slowdown, usual
 FRACTIONS = (0.25, 0.5)
 """Shares of a core that a quota can give."""
 FALLS_BEHIND = 0.9
-"""Share of its cores above which an analysis has no room for what comes in bursts."""
+"""Share of its cores above which an analysis has no room for bursts of events."""
 _HALVINGS = 60
 
 
@@ -19,11 +19,11 @@ class Where(StrEnum):
     """Place of the analysis."""
 
     SHARED = "shared"
-    """On all cores of the node, with the application: synchronous, equation 4."""
+    """Tasks on all cores of the node, in turn with the application: synchronous, equation 4."""
     INSIDE = "inside"
-    """On some of the application's cores, whose ranks all others then wait for."""
+    """Tasks on some of the application's cores, for whose ranks all others then wait."""
     OWN = "own"
-    """On cores that the application does not use: asynchronous, equation 5."""
+    """Tasks on cores that the application does not use: asynchronous, equation 5."""
 
 
 @dataclass(frozen=True)

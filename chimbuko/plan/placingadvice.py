@@ -36,7 +36,7 @@ class Measured:
     cores: tuple[int, ...]
     """Numbers of the cores that application and agents may use."""
     application_cores: float
-    """Cores that its ranks kept busy, on average; 0 where it was not measured."""
+    """Cores that its ranks kept busy, on average; 0 if it was not measured."""
     transport: str
     """Transport by which the trace came."""
     rank_cores: frozenset[int] = frozenset()
@@ -79,7 +79,7 @@ class AgentAdvice:
     rows_per_s: float
     bytes_per_s: float
     wait_s: float | None
-    """Seconds from the end of a step to when its analysis had reached the agent; None where nobody saw it."""
+    """Seconds from the end of a step to when its analysis had reached the agent; None if nobody saw it."""
     outcomes: tuple[Outcome, ...]
     """Outcomes of all placements, the best first."""
     agents: int
@@ -107,7 +107,7 @@ def points(loads: Sequence[AgentLoad]) -> list[Point]:
 
 
 def advise(measured: Measured, slowdown: Slowdown | None = None) -> AgentAdvice:
-    """The best of all placements of a node.
+    """Return the best of all placements of a node.
 
     Parameters
     ----------

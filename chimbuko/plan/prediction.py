@@ -63,7 +63,7 @@ class _Asked:
 
 
 def predict(workflow: Workflow, placement: Placement) -> Prediction:
-    """The general equation (9), of which (4) is that without groups, (5) and (7) those with one.
+    """Return the general equation (9), of which (4) is that without groups, (5) and (7) those with one.
 
     A step of the application takes what the slowest side takes: its own work with all synchronous tasks, or a
     group's tasks, which it shares with the other groups that take turns with it. Until the first data comes
@@ -106,7 +106,7 @@ def predict(workflow: Workflow, placement: Placement) -> Prediction:
 
 
 def interval(workflow: Workflow, placement: Placement) -> tuple[float, float] | None:
-    """Interval of the whole time in seconds, 95 %, by bootstrap; None where no model was fitted to
+    """Interval of the whole time in seconds, 95 %, by bootstrap; None if no model was fitted to
     measurements.
     """
     if not workflow.replicates:

@@ -76,7 +76,7 @@ def read_text(path: Path) -> str:
 
 
 def csv_rows(text: str, name: str) -> tuple[list[str], Rows]:
-    """Columns and rows of a CSV; empty lines and those that begin with # are left out.
+    """Return the columns and rows of a CSV; empty lines and those that begin with # are left out.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def csv_rows(text: str, name: str) -> tuple[list[str], Rows]:
 
 
 def number(cell: str, column: str, name: str, line: int) -> float:
-    """A positive number in a cell.
+    """Return a positive number in a cell.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def number(cell: str, column: str, name: str, line: int) -> float:
 
 
 def time_of(cells: Mapping[str, str], name: str, line: int) -> float:
-    """The time in a row, in seconds."""
+    """Return the time in a row, in seconds."""
     (column,) = (column for column in cells if column in UNITS_S)
     return number(cells[column], column, name, line) * UNITS_S[column]
 
@@ -162,7 +162,7 @@ def parse_points(text: str, name: str) -> dict[str, Measured]:
 
 
 def parse_table(text: str, name: str) -> WorkflowTable:
-    """A workflow in TOML.
+    """Return a workflow in TOML.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def parse_table(text: str, name: str) -> WorkflowTable:
 
 
 def workflow_of(table: WorkflowTable, fitted: Mapping[str, PerformanceModel], name: str) -> Workflow:
-    """A workflow whose models are those of its description, or else those fitted to measurements.
+    """Return a workflow whose models are those of its description, or else those fitted to measurements.
 
     Parameters
     ----------

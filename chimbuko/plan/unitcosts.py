@@ -20,13 +20,13 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
 
     second: float = 0.0
     agent: float = 0.0
-    """An agent that is there for a second."""
+    """Cost of an agent per second."""
     rank: float = 0.0
-    """A rank that is there for a second."""
+    """Cost of a rank per second."""
     message: float = 0.0
-    """A message of an agent, with what its ranks have learned."""
+    """Cost of a message of an agent, with what its ranks have learned."""
     step: float = 0.0
-    """A step of a stream."""
+    """Cost of a step of a stream."""
     cold_step: float = 0.0
     """A step on a core which idles otherwise: its cost beside that of a step, since caches are cold then.
 

@@ -63,7 +63,7 @@ class Workflow:
 
     @property
     def replicates(self) -> int:
-        """Number of replicates of its models; 0 where all coefficients are published ones."""
+        """Number of replicates of its models; 0 if all coefficients are published ones."""
         models = [self.application, *(task.phases for task in self.tasks)]
         return max(len(model.replicates) for one in models for model in (one.step, one.init, one.final))
 
@@ -123,7 +123,8 @@ class Placement:
 
 
 def parse_placement(text: str, workflow: Workflow) -> Placement:
-    """A placement as it is written: ``images=2x48``, ``images+filter=48 statistics=sync``, ``all=sync``.
+    """Return a placement as it is written: ``images=2x48``, ``images+filter=48 statistics=sync``,
+    ``all=sync``.
 
     Raises
     ------

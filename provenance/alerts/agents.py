@@ -21,9 +21,9 @@ class AgentAlert(Alert, frozen=True, kw_only=True, tag="agent"):
     agent: str
     """``agent-`` and the name of its node."""
     is_silent: bool
-    """Whether nothing is heard of it; false where it is heard again."""
+    """Whether the agent is silent; false when it is heard of again."""
     silent_s: float
-    """Time since it was heard last; 0 where it is heard."""
+    """Time since it was heard last; 0 if it is heard."""
 
 
 class AgentAlerts(AlertKind):

@@ -11,6 +11,6 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     run: str
     """Id of the run."""
     sentence: str
-    """What happened, in words; empty where it is not known yet."""
+    """Sentence that says what happened; empty if it is not known yet."""
     dashboard: str = ""
-    """Address of the page about it, without the token; empty where there is no dashboard."""
+    """Address of the page about it, without the token; empty if there is no dashboard."""

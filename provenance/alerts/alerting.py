@@ -33,7 +33,7 @@ class Alerting:
     run
         Id of the run.
     least_us
-        Severity or cost from which on a finding is worth an alert.
+        Severity or cost from which a finding is worth an alert.
     """
 
     def __init__(self, run: str, least_us: float) -> None:

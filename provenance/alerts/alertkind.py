@@ -1,4 +1,4 @@
-"""What each kind of alert has in common with the others."""
+"""Base of all kinds of alert."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AlertKind:
     run
         Id of the run.
     least_us
-        Severity or cost from which on a finding is worth an alert.
+        Severity or cost from which a finding is worth an alert.
     """
 
     def __init__(self, run: str, least_us: float) -> None:

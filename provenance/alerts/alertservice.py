@@ -36,7 +36,7 @@ class AlertService:
     run_id
         Run that the alerts are about.
     least_us
-        Severity or cost from which on a finding is worth an alert.
+        Severity or cost from which a finding is worth an alert.
     report
         Takes a line for the user.
     """

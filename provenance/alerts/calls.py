@@ -71,7 +71,7 @@ class CallGate:
 
 
 class CallAlerts(AlertKind):
-    """Alerts about severe calls, each once: only those come that are new in the store."""
+    """Alerts about severe calls, one for each call that is new in the store."""
 
     def __init__(self, run: str, least_us: float) -> None:
         super().__init__(run, least_us)

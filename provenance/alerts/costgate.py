@@ -17,7 +17,7 @@ class CostGate:
     Parameters
     ----------
     least_us
-        Cost from which on a finding passes.
+        Cost from which a finding passes.
     growth
         Factor by which the cost must have grown for the finding to pass again; by default it never does.
     """

@@ -21,7 +21,7 @@ class DeadlockAlert(Alert, frozen=True, kw_only=True, tag="deadlock"):
     ranks: int
     """Number of its ranks."""
     advice: str
-    """What to look for."""
+    """Advice on what to look for."""
 
 
 class DeadlockAlerts(AlertKind):

@@ -12,7 +12,7 @@ from chimbuko.provenance.write.events import StoreEvent
 
 @dataclass(frozen=True)
 class AgentsSeen:
-    """It was looked which agents are silent."""
+    """Event: agents were checked for silence."""
 
     time_s: float
     silent_s: Mapping[str, float]
@@ -21,7 +21,7 @@ class AgentsSeen:
 
 @dataclass(frozen=True)
 class StandstillsSeen:
-    """It was looked which ranks are at a standstill, as the store has them."""
+    """Event: the store was checked for ranks at a standstill."""
 
     time_s: float
     found: Sequence[Standstill]

@@ -19,13 +19,13 @@ class MetricAlert(Alert, frozen=True, kw_only=True, tag="metric"):
     """``global drift``, ``local drift``, ``departure`` or ``not a number``."""
     quantity: str
     ranks: tuple[int, ...]
-    """Ranks that stand out; none where all are alike."""
+    """Ranks that stand out; none if all are alike."""
     since_step: int
     """Step of the program at which it began."""
     step: int
     """Step of the program at which it was found."""
     found_us: int
-    """When that step was published, in µs since the epoch."""
+    """Time at which that step was published, in µs since 1970."""
 
 
 class MetricAlerts(AlertKind):

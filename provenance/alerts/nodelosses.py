@@ -25,7 +25,7 @@ class LossAlert(Alert, frozen=True, kw_only=True, tag="loss"):
     ranks: list[int]
     """Ranks that were kept from running."""
     begin_us: int
-    """When it began, in µs since the epoch."""
+    """Time at which the loss began, in µs since 1970."""
     cost_us: float
     """Core time lost so far, on all ranks."""
 

@@ -24,13 +24,13 @@ class RecurrenceAlert(Alert, frozen=True, kw_only=True, tag="finding"):
     """``slow mode``, ``drift``, ``interruptions`` or ``slow ranks``."""
     program: int
     function: str
-    """Function of the calls; empty where they are of several."""
+    """Function of the calls; empty if they are of several."""
     calls: int
-    """Number of calls that are meant so far."""
+    """Number of calls that the finding is about so far."""
     cost_us: float
     """Core time that they lost together."""
     is_growth: bool
-    """Whether there was an alert of it before, when it had cost a tenth or less."""
+    """Whether there was an alert about the finding before, when it had cost a tenth or less."""
 
 
 class RecurrenceAlerts(AlertKind):

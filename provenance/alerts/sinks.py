@@ -12,7 +12,7 @@ SINKS: tuple[SinkKind, ...] = (WEBHOOK, COMMAND)
 
 
 def sinks_named(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what an environment names sinks by, by the variables of ``SINKS``; empty where it names none."""
+    """Return what an environment names sinks by, by the variables of ``SINKS``; empty if it names none."""
     return {kind.variable: environment.get(kind.variable, "") for kind in SINKS}
 
 

@@ -36,7 +36,7 @@ class Shares(msgspec.Struct, frozen=True):
     gpu_us: float = 0.0
     """Time in which they waited for a GPU."""
     asleep_us: float = 0.0
-    """Time asleep in none of these; where there are no samples of nodes it is in their parts."""
+    """Time asleep in none of these waits; where there are no samples of nodes it is in their parts."""
     waiting_us: float = 0.0
     """Time of waits for a core; where there are no samples of nodes it is in their parts."""
     not_recorded_us: float = 0.0
@@ -61,7 +61,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """Where the time of a run went, and what of it was lost."""
+    """Time budget of a run: where its time went, and how much of it was lost."""
 
     wall_us: float
     threads: int
@@ -92,7 +92,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Sampled(msgspec.Struct, frozen=True):
-    """What ranks did by samples of their nodes, in µs; the main thread of each was watched for a while."""
+    """Time of ranks by activity, in µs, from samples of the main thread of each."""
 
     watched_us: float
     ran_us: float

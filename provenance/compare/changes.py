@@ -34,13 +34,13 @@ class Change(msgspec.Struct, frozen=True):
     """Change of one of the runtimes of a function."""
 
     effect: float | None
-    """Share by which the runtime has grown, without what is common to all functions; None where there are
+    """Share by which the runtime has grown, without what is common to all functions; None if there are
     too few calls to tell."""
     low: float | None
     high: float | None
     """Bounds of the true effect with a confidence of 95 %."""
     raw: float | None
-    """Share by which it has grown with that."""
+    """Share by which the runtime has grown, with what is common to all functions."""
     p_value: float
     """Chance of an effect so far from 0 where nothing has changed, with so many functions."""
     lost_us: float
@@ -57,7 +57,7 @@ class Judged:
     common: float
     """Change that all functions have in common, as a logarithm."""
     machine: Float64Array
-    """Change that all functions of each run have in common, f8[runs]; 0 where each side has one run."""
+    """Change that all functions of each run have in common, f8[runs]; 0 if each side has one run."""
     changes: list[Change]
 
 

@@ -48,7 +48,7 @@ ALONE_SPREAD = 0.05
 USUAL_SPREAD_FUNCTIONS = 4.0
 """Weight of ``USUAL_SPREAD``, in functions."""
 CHANGED = 4.0
-"""Distance from the common shift, in standard deviations, from which on a function counts as changed."""
+"""Distance from the common shift, in standard deviations, from which a function counts as changed."""
 ROUNDS = 3
 MEDIAN_OF_NORMAL = 0.6745
 """Standard deviations than which half of normal deviates are smaller."""
@@ -65,7 +65,7 @@ class Shifts:
     common: float
     """Difference that all functions have in common; subtracted already from ``net``."""
     net: Float64Array
-    """Difference of each function without the common one; NaN where there are too few calls."""
+    """Difference of each function without the common one; NaN if there are too few calls."""
     half_width: Float64Array
     """Half the width of an interval that holds the true difference with a confidence of 95 %."""
     p_value: Float64Array
@@ -178,7 +178,7 @@ def _common(raw: Float64Array, own: Float64Array, is_net: bool) -> tuple[float, 
 
 def _spread_between(residuals: Float64Array, own: Float64Array, weights: Float64Array) -> float:
     """Standard deviation that functions must have beyond their own errors for the middle one of their
-    residuals to be as large as it is; 0 where their own errors are enough.
+    residuals to be as large as it is; 0 if their own errors are enough.
     """
     low, high = 0.0, 10.0
     for _ in range(50):
@@ -333,7 +333,7 @@ class RunShifts:
 
     shifts: Shifts
     machine: Float64Array
-    """Result of ``machine_of``, f8[runs]; 0 where it is not separated."""
+    """Result of ``machine_of``, f8[runs]; 0 if it is not separated."""
 
 
 def shifts_between_runs(

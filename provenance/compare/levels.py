@@ -48,7 +48,7 @@ class Level:
     sampling: float
     """Variance that the level of so many calls has if they are drawn by chance."""
     course: Float64Array | None = None
-    """Level of each part of the calls, f8[PARTS]; None where it is not known."""
+    """Level of each part of the calls, f8[PARTS]; None if it is not known."""
     degrees: float = 0.0
     """Degrees of freedom in which the course is known: between two times at which counts were kept it is
     taken for even."""
@@ -113,7 +113,7 @@ def level_of_all(counted: Float64Array, calls: float, mean_us: float, stddev_us:
 
 
 def middle_mean(counts: Float64Array) -> float:
-    """Mean of the logarithm over the middle of calls by bucket, f8[BUCKETS]."""
+    """Return mean of the logarithm over the middle of calls by bucket, f8[BUCKETS]."""
     upper = np.cumsum(counts)
     low, high = (share * upper[-1] for share in MIDDLE)
     lower = upper - counts

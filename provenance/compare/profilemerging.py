@@ -159,7 +159,7 @@ def _level(of_runs: Sequence[Level | None]) -> Level | None:
 
 
 def _mean_us(of_runs: Sequence[FunctionProfile] | Sequence[PathProfile]) -> float:
-    """Mean runtime of all calls of all runs, in µs."""
+    """Return mean runtime of all calls of all runs, in µs."""
     calls = sum(one.calls for one in of_runs)
     return sum(one.calls * one.mean_us for one in of_runs) / max(1, calls)
 

@@ -164,7 +164,7 @@ class RunSide(msgspec.Struct, frozen=True):
     incidents: Findings
     recurring: Findings
     runs: int = 1
-    """Number of runs that it stands for; all figures but the rate are means per run."""
+    """Number of runs that these figures stand for; all figures but the rate are means per run."""
 
 
 class CostsDiffer(msgspec.Struct, frozen=True):
@@ -380,7 +380,7 @@ def _decided_by(usual: Change, mean: Change) -> Literal["usual", "mean"]:
 def _sorted(shifts: list[Shift], whole: WholeChange) -> list[Shift]:
     """Sort shifts: named ones first, and of these those in the direction of the whole.
 
-    Of the slower ones those of waiting functions last, for they wait for the others.
+    Among the slower ones, waiting functions come last, as they wait for the others.
     """
     first = "faster" if whole.verdict == "faster" else "slower"
 

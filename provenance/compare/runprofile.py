@@ -117,13 +117,13 @@ class FunctionProfile(OfRuns):
     mean_us: float
     """Mean exclusive runtime, anomalies included."""
     level: Level | None
-    """Level of the runtime that the run judges by; None where nothing is known of it."""
+    """Level of the runtime that the run judges by; None if nothing is known of it."""
     level_of_all: Level | None = None
     """Level of the exclusive runtime, rare long calls included."""
     counts: Float64Array | None = None
     """Calls by bucket of ``chimbuko.core.kernels.buckets`` over the whole run, f8[BUCKETS]."""
     all_calls: Spent | None = None
-    """All calls, first and open ones included; None where no others than those above are known."""
+    """All calls, first and open ones included; None if no others than those above are known."""
 
     @property
     def spent(self) -> Spent:
@@ -259,7 +259,7 @@ def _spent(provenance: Provenance) -> dict[tuple[int, str], Spent]:
 
 
 def _at_least(spent: Spent | None, found: FunctionStatistics) -> Spent | None:
-    """Return all calls of a function; None where its paths were too many for all of them to be kept."""
+    """Return all calls of a function; None if its paths were too many for all of them to be kept."""
     return spent if spent is not None and spent.calls >= found.calls else None
 
 

@@ -16,7 +16,7 @@ class SpeedUp(msgspec.Struct, frozen=True):
     """The time before as a multiple of the time after: 2 is twice as fast, 0.5 half as fast."""
 
     times: float | None
-    """Factor by which it is faster; None where there are too few calls to say."""
+    """Factor by which it is faster; None if there are too few calls to say."""
     low: float | None
     high: float | None
     """Bounds of the true factor with a confidence of 95 %."""

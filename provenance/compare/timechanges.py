@@ -1,4 +1,4 @@
-"""Where the difference in time of two runs comes from: rows that add up to it, and which are sure. Pure."""
+"""Rows that add up to the difference in time of two runs, and which of them are sure. Pure."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class WholeChange(msgspec.Struct, frozen=True, kw_only=True):
     """Change of the whole run. In each pair the first run comes first; of several runs these are means."""
 
     wall_us: tuple[float, float]
-    """Time from the first to the last event; 0 where that is not known."""
+    """Time from the first to the last event; 0 if that is not known."""
     time_us: tuple[float, float]
     """Time of all ranks, or of all calls where that is more."""
     effect: float
@@ -43,7 +43,7 @@ class WholeChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def change_us(self) -> float:
-        """Return by how much the time of all ranks has grown."""
+        """Return the growth of the time of all ranks, in µs."""
         return self.time_us[1] - self.time_us[0]
 
 
@@ -89,7 +89,7 @@ def _is_beyond_chance(ln_us: Float64Array, judge: Judge) -> bool:
 def _verdict(
     raw: float, net: float, is_beyond_chance: bool, rows: Sequence[TimeChange], least_effect: float
 ) -> Verdict:
-    """Return the verdict: by its own time, or by what is sure of functions where that goes the same way."""
+    """Return the verdict by the whole time, or by the sure changes of functions if these go the same way."""
     total_us = max(1.0, sum(max(row.time_us) for row in rows))
     certain_us = sum(row.change_us for row in rows if row.verdict in ("slower", "faster"))
     is_certain = certain_us * raw > 0 and abs(certain_us) >= LEAST_SHARE * total_us

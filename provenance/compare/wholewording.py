@@ -34,9 +34,9 @@ def headline(whole: WholeChange, rows: Sequence[TimeChange]) -> str:
 
 
 def leading_rows(whole: WholeChange, rows: Sequence[TimeChange]) -> list[TimeChange]:
-    """Return the rows that are sure and go the way of the whole, the largest first.
+    """Return the rows that are sure and change in the same direction as the whole, the largest first.
 
-    Those of functions that wait come last, for they wait for others.
+    Rows of functions that wait come last, as these wait for others.
     """
     found = [row for row in rows if row.verdict == whole.verdict]
     return sorted(found, key=lambda row: (row.is_waiting, -abs(row.change_us)))
@@ -76,7 +76,7 @@ def sum_sentence(whole: WholeChange) -> str:
     parts = [
         (whole.by_number_us, "by more calls", "by fewer calls"),
         (whole.by_length_us, "by longer calls", "by shorter calls"),
-        (whole.once_us, "in what is called once", "in what is called once"),
+        (whole.once_us, "in functions called once", "in functions called once"),
         (whole.waits_us, "in waits", "in waits"),
         (whole.new_us, "in new functions", ""),
         (whole.gone_us, "", "in functions that are gone"),
@@ -109,7 +109,7 @@ def _why(row: TimeChange) -> str:
     first, second = row.calls
     number = f"by {'more' if second > first else 'fewer'} calls ({second:,.0f} instead of {first:,.0f})"
     way = "longer" if row.by_length_us > 0 else "shorter"
-    length = f"by {way} calls (in the mean {after} instead of {before})"
+    length = f"by {way} calls (on average {after} instead of {before})"
     parts = sorted([(row.by_number_us, number), (row.by_length_us, length)], key=lambda part: -abs(part[0]))
     if abs(parts[1][0]) < LEAST_PART * abs(parts[0][0]):
         return f" {parts[0][1]}{_waits(row)}"

@@ -28,7 +28,7 @@ LEAST_SHARE = 0.01
 MORE_COST = 2.0
 MOST_SENTENCES = 3
 LONG = 2.0
-"""Factor over the usual runtime from which on a call is a long one."""
+"""Factor over the usual runtime from which a call is a long one."""
 SPREAD = 4.0
 """Factor by which long calls of one kind may be shorter than their mean."""
 
@@ -62,12 +62,12 @@ def reach(found: Comparison) -> str:
     """Return a sentence about what these runs can tell, and what not."""
     if not found.has_several:
         return (
-            "One run on each side cannot tell how far runs of the same lie apart: it is assumed, for one "
-            f"function {format_share(USUAL_SPREAD, 'g')} beside the others. Several are compared by "
+            "One run on each side cannot show how much equal runs differ: for one function "
+            f"{format_share(USUAL_SPREAD, 'g')} relative to the others is assumed. To compare several: "
             "'chimbuko compare --before A --before B --after C --after D'"
         )
     runs = f"{number_of(found.before.runs, 'runs')} before and {found.after.runs} after"
-    return f"How far runs of the same lie apart is measured, from {runs}; times and calls are means per run"
+    return f"How much equal runs differ is measured from {runs}; times and calls are means per run"
 
 
 def _nothing(found: Comparison) -> str:
@@ -102,7 +102,7 @@ def _by(shift: Shift) -> str:
     if shift.decided_by == "usual":
         return f": {interval(shift.usual)}"
     first, second = (format_duration_us(mean_us) for mean_us in shift.mean_us)
-    return f" in the mean, {second} instead of {first} ({interval(shift.mean)}){_tail(shift)}"
+    return f" on average, {second} instead of {first} ({interval(shift.mean)}){_tail(shift)}"
 
 
 def _tail(shift: Shift) -> str:
@@ -121,8 +121,8 @@ def _tail(shift: Shift) -> str:
     is_long = runtimes_us > float((added_us * runtimes_us).sum() / added_us.sum()) / SPREAD
     share = float(more[is_long].sum())
     runtime_us = float(added_us[is_long].sum()) / share
-    way = "more" if shift.mean_us[1] > shift.mean_us[0] else "less"
-    return f": {format_share(share, '.2g')} {way} of its calls take some {format_duration_us(runtime_us)}"
+    way = "more of its calls now" if shift.mean_us[1] > shift.mean_us[0] else "of its calls no longer"
+    return f": {format_share(share, '.2g')} {way} take about {format_duration_us(runtime_us)}"
 
 
 class CostChange(NamedTuple):

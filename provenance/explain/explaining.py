@@ -118,7 +118,7 @@ def explain(
 
 @dataclass(frozen=True)
 class _Told:
-    """What was told of an incident before."""
+    """Explanation of an incident that was already sent."""
 
     culprit: tuple[object, ...]
     sentence: str
@@ -133,7 +133,7 @@ class _Told:
 
 
 def _revised(incident: Incident, told: _Told | None) -> Incident:
-    """Return an incident with what was told of it before, where origin or cause are others now."""
+    """Return an incident with its earlier explanation, if origin or cause have changed."""
     if told is None:
         return incident
     before = told.before or (told.sentence if told.culprit != _Told.of(incident).culprit else "")
@@ -240,7 +240,7 @@ class _Report(msgspec.Struct):
 
 
 def slow_ranks_of(run: RunDirectory, say: Say = log) -> list[SlowRank]:
-    """Return the ranks that were slow all the time; none where the server was killed, or its report is
+    """Return the ranks that were slow all the time; none if the server was killed, or its report is
     damaged, which is said.
     """
     try:

@@ -358,7 +358,7 @@ def _add_to_functions(connection: Connection, run: int, functions: dict[int, _Di
 
 
 def _by_step(connection: Connection, run: int, function: int) -> Float64Array:
-    """Number of abnormal calls of a function in each step of a rank that has any."""
+    """Return the number of abnormal calls of a function in each step of a rank that has any."""
     call = CALLS.c
     statement = (
         select(func.count())

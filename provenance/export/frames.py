@@ -233,7 +233,7 @@ class Run:
         """Return statistics of each function over all calls and ranks of the run; most time lost first.
 
         ``calls`` is the number of all calls, and ``spent_us`` their exclusive time. The other runtimes are
-        those of calls that count for the detector: not the first ones, nor open ones; 0 where none does.
+        those of calls that count for the detector: not the first ones, nor open ones; 0 if none does.
         """
         known = {(one.program, one.name): one for one in self._provenance.function_statistics()}
         times = self._provenance.function_times()

@@ -34,9 +34,9 @@ class Format:
     function: str
     purpose: str
     ending: str = ""
-    """Ending of its file's name; empty where it writes a folder."""
+    """Ending of its file's name; empty if it writes a folder."""
     library: str = ""
-    """Package that it needs, which comes with an extra of Chimbuko that is named like the format."""
+    """Package that the format needs, which comes with the extra of Chimbuko of the same name."""
 
     @property
     def is_folder(self) -> bool:
@@ -45,7 +45,7 @@ class Format:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the library that it needs is there."""
+        """Whether the library that the format needs is there."""
         return not self.library or importlib.util.find_spec(self.library) is not None
 
     def writer(self, name: str) -> Callable[..., None]:

@@ -77,7 +77,7 @@ class ExportSource:
         return rank_timelines(self.records())
 
     def start_us(self) -> int:
-        """Start of the run's first step; 0 where there is none."""
+        """Start of the run's first step; 0 if there is none."""
         time_range = self.provenance.steps.time_range()
         return time_range[0] if time_range else 0
 

@@ -132,7 +132,7 @@ class Learned:
     moments: Moments = NOTHING
     """Moments of the runtime that was judged, in µs."""
     buckets: Float64Array | None = None
-    """Calls by runtime, f8[BUCKETS]; None where only moments are reported."""
+    """Calls by runtime, f8[BUCKETS]; None if only moments are reported."""
 
     @property
     def detector(self) -> str:

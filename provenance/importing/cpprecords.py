@@ -172,11 +172,11 @@ class ForeignCall:
     """Content of one record of the C++ Chimbuko."""
 
     record: CallRecord
-    """Record of ours, whose model is not numbered and whose detector is not named yet."""
+    """The same call as our record; its model's number and its detector's name are not filled in yet."""
     learned: Learned | None
     """Model that the detector had of the function."""
     metric: str | None
-    """Runtime that was judged, ``exclusive`` or ``inclusive``; None where the record does not say."""
+    """Runtime that was judged, ``exclusive`` or ``inclusive``; None if the record does not say."""
     gpu_attributes: list[Metadata]
     """Attributes that say where on a GPU the call ran, as TAU names it."""
 

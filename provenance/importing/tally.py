@@ -91,7 +91,7 @@ class ImportTally:
 
     @property
     def first_node(self) -> str:
-        """Return the node of the first stream; empty where none is known."""
+        """Return the node of the first stream; empty if none is known."""
         return next((stream.node for stream in self._streams.values()), "")
 
     def steps(self) -> list[StepCount]:

@@ -39,11 +39,11 @@ class IncidentSummary(msgspec.Struct, frozen=True):
     kind: str
     """Main cause of the delay."""
     rank: int | None
-    """Rank on which the delay was; None where that is not known."""
+    """Rank on which the delay was; None if that is not known."""
     function: str
-    """Function in which the delay was; empty where that is not known."""
+    """Function in which the delay was; empty if that is not known."""
     call_id: str
-    """Id of the call that was delayed; empty where it is not on record."""
+    """Id of the call that was delayed; empty if it is not on record."""
     begin_us: int
     end_us: int
     flags: int

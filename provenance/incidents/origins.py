@@ -37,7 +37,7 @@ class OriginList(msgspec.Struct, frozen=True):
     origins: list[Origin]
     """Origins, most time lost first."""
     total: int
-    """Number of all: of whatever an incident began at, or held up."""
+    """Number of all ranks or functions at which an incident began, or which one held up."""
     lost_us: float
     """Core time that all incidents cost."""
     unknown_us: float

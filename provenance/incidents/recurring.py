@@ -50,7 +50,7 @@ class Learned:
 
 
 def learned(provenance: Provenance) -> Learned | None:
-    """Read what was learned; None where the detector does not count runtimes, or nothing is known yet.
+    """Read what was learned; None if the detector does not count runtimes, or nothing is known yet.
 
     Raises
     ------

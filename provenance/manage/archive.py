@@ -91,7 +91,7 @@ class Unpacked(msgspec.Struct, frozen=True):
     store: str
     """URL of its store without the password."""
     was_stored: bool
-    """Whether the database that it was to be copied into held it already."""
+    """Whether the database already held the run that was to be copied into it."""
 
 
 def write_archive(run: RunDirectory, output: Path) -> Archived:

@@ -31,14 +31,14 @@ class RunTotals(msgspec.Struct, frozen=True):
     gap_steps: int = 0
     """Number of steps that were not analysed."""
     lost_us: float | None = 0.0
-    """Core time that incidents and recurring findings cost; None where there are anomalies without
+    """Core time that incidents and recurring findings cost; None if there are anomalies without
     incidents."""
     length_us: int = 0
     """Time from the begin of the first step to the end of the last one."""
 
     @property
     def loss(self) -> float | None:
-        """Share of steps that were not analysed; None where none is known."""
+        """Share of steps that were not analysed; None if none is known."""
         known = self.steps + self.gap_steps
         return self.gap_steps / known if known else None
 

@@ -71,7 +71,7 @@ def state_of(run: RunDirectory | None, info: RunInfo) -> str:
 
 
 def silence_s(run: RunDirectory) -> float | None:
-    """Return the time since the last sign of life of a run's services; None where none is seen."""
+    """Return the time since the last sign of life of a run's services; None if none is seen."""
     try:
         return time.time() - run.alive_path.stat().st_mtime
     except OSError:
@@ -146,7 +146,7 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
 
 
 def _delete_rows_elsewhere(run: RunDirectory, info: RunInfo, url: str) -> None:
-    """Remove the rows of a run from a store that its folder names: that of another run may be named, too."""
+    """Remove the rows of a run from the store that its folder names, if that is not another run's store."""
     if not url.startswith("sqlite:"):
         delete_rows(url, info.id, run.path)
         return

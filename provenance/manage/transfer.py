@@ -71,7 +71,7 @@ def remove_run(engine: Engine, run_id: str, folder: Path | None = None) -> bool:
     Parameters
     ----------
     folder
-        Folder that says it is that of the run; None where somebody names the run in the store.
+        Folder that says it is that of the run; None if somebody names the run in the store.
 
     Raises
     ------

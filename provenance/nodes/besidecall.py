@@ -85,9 +85,9 @@ class Look(msgspec.Struct, frozen=True):
     length_us: int
     ran_us: int
     system_us: int
-    """Part of the running time that it spent in the kernel."""
+    """Part of the running time that was spent in the kernel."""
     waited_us: int
-    """Time that it waited for a core."""
+    """Time that the thread waited for a core."""
     state: str
     """State at its end, by the kernel's letter."""
     core: int
@@ -149,7 +149,7 @@ class NodeBeside(msgspec.Struct, frozen=True):
 
 
 def node_beside(reader: RunReader, call: CallRecord) -> NodeBeside | None:
-    """Return what its node's samples say of a call; None where there are none of its thread.
+    """Return what its node's samples say of a call; None if there are none of its thread.
 
     Raises
     ------

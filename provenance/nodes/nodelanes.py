@@ -31,18 +31,18 @@ class ThreadLane(msgspec.Struct, frozen=True):
     program: int
     rank: int
     thread: int
-    """Number of the thread in the trace; -1 where the trace does not say."""
+    """Number of the thread in the trace; -1 if the trace does not say."""
     tid: int
     name: str
     cpus: str
-    """Cores on which it may run, as ``0-3,8``; empty where that is not known."""
+    """Cores on which it may run, as ``0-3,8``; empty if that is not known."""
     ran_us: float
-    """Time that it ran in all intervals."""
+    """Time that the thread ran in all intervals."""
     waited_us: float
     user: Shares
     system: Shares
     waited: Shares
-    """Share in which it waited for a core."""
+    """Share of the time in which the thread waited for a core."""
 
 
 class CoreLane(msgspec.Struct, frozen=True):
@@ -69,9 +69,9 @@ class GpuLane(msgspec.Struct, frozen=True):
     gpu: int
     name: str
     busy_us: float
-    """Time that it was busy in all intervals."""
+    """Time that the core was busy in all intervals."""
     memory_used_bytes: int
-    """Most memory in use; 0 where it is not known, as for the next figures."""
+    """Most memory in use; 0 if it is not known, as for the next figures."""
     memory_total_bytes: int
     power_w: float
     """Mean power."""
@@ -106,7 +106,7 @@ class Lanes:
         self._details = _known(samples.batches(begin_us, end_us, node=node)) if is_fine else []
 
     def threads(self, limit: int, first: int) -> tuple[list[ThreadLane], int]:
-        """Return some of the threads, those first that ran or waited most; and how many there are."""
+        """Return the threads that ran or waited most, and the number of all."""
         names = {name.tid: name for batch in (*self._details, *self._sums) for name in batch.names}
         looks = [one.look_rows() for one in self._details] if self.width_us < LOOKS_BELOW_US else []
         levels = [
@@ -123,7 +123,7 @@ class Lanes:
         ], len(order)
 
     def cores(self, limit: int, first: int) -> tuple[list[CoreLane], int]:
-        """Return some of the cores, those first that the ranks' threads ran on; and how many there are."""
+        """Return some of the cores, those of the ranks' threads first, and the number of all."""
         levels = [
             self._by_key([one.core_rows() for one in batches], "cpu", CORE)
             for batches in (self._sums, self._details)
@@ -181,7 +181,7 @@ class Lanes:
     def _shares(
         self, levels: Sequence[dict[int, Rows]], key: int, amounts_of: Callable[[Rows], Amounts]
     ) -> Amounts:
-        """Return shares f8[part, interval] by the finest samples of each; NaN where nothing is known."""
+        """Return shares f8[part, interval] by the finest samples of each; NaN if nothing is known."""
         found: Amounts | None = None
         for level in levels:
             if key not in level:
@@ -256,13 +256,13 @@ def _rounded(shares: Amounts) -> Shares:
 
 
 class OtherProcess(msgspec.Struct, frozen=True):
-    """Process that is none of the run's, and ran on a node meanwhile."""
+    """Process from outside the run that ran on a node meanwhile."""
 
     name: str
     user: str
     pid: int
     ran_us: float
-    """Time that it ran in the interval; a sample that reaches beyond it counts in proportion."""
+    """Time that the process ran in the interval; samples that reach beyond it count in proportion."""
 
 
 def other_processes(reader: RunReader, node: str, begin_us: int, end_us: int) -> list[OtherProcess]:

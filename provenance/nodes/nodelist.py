@@ -32,14 +32,14 @@ class NodeRank(msgspec.Struct, frozen=True):
     rank: int
     pid: int
     cpus: str
-    """Cores on which its main thread may run, as ``0-3,8``; empty where that is not known."""
+    """Cores on which its main thread may run, as ``0-3,8``; empty if that is not known."""
     threads: int
     """Number of threads that were seen."""
     length_us: int
     """Time for which its main thread was watched."""
     ran_us: int
     system_us: int
-    """Part of the running time that it spent in the kernel."""
+    """Part of the running time that was spent in the kernel."""
     waited_us: int
     """Time that its threads waited for a core."""
 
@@ -63,7 +63,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     findings: list[DatedFinding]
     """Findings, those that lasted longest first."""
     parts: list[NodePart]
-    """Parts of its hardware; empty where no agent reported them."""
+    """Parts of its hardware; empty if no agent reported them."""
     cores: int
     """Number of hardware threads."""
     cores_us: int
@@ -73,7 +73,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     own_us: int
     """Part of the busy time that the ranks' threads used."""
     memory_bytes: int
-    """Memory of the node; 0 where it is not known."""
+    """Memory of the node; 0 if it is not known."""
     least_available_bytes: int
     sample_us: int
     """CPU time that taking the samples took."""
@@ -96,7 +96,7 @@ def sampled_nodes(reader: RunReader) -> list[SampledNode]:
 
 
 def node_facts(reader: RunReader, node: str) -> NodeFacts | None:
-    """Return what the sums of a node say; None where there are no samples of it.
+    """Return what the sums of a node say; None if there are no samples of it.
 
     Raises
     ------

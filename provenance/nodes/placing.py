@@ -41,7 +41,7 @@ def measured_nodes(
 
 
 def advices(run: RunDirectory, most: int) -> list[AgentAdvice]:
-    """Return where the analysis of a run that has ended had best been, by node; at most ``most`` nodes.
+    """Return the placement of the analysis that would have been best for a run that has ended, by node.
 
     Raises
     ------

@@ -153,7 +153,7 @@ class CallSummary(CallFields, frozen=True, kw_only=True):
     """Call as lists and tables show it."""
 
     path: int
-    """Number of its call path in the run; -1 where that is not known."""
+    """Number of its call path in the run; -1 if that is not known."""
 
 
 class CallPage(msgspec.Struct, frozen=True):

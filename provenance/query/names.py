@@ -92,7 +92,7 @@ class RunNames:
         self.paths = PathTree(self._paths_from)
 
     def nodes(self) -> list[str]:
-        """Names of the nodes, sorted."""
+        """Return the names of the nodes, sorted."""
         node = STREAM_HEALTH.c.node
         rows = self._rows(select(node).where(STREAM_HEALTH.c.run == self._run()).distinct().order_by(node))
         return [name for (name,) in rows]
@@ -173,13 +173,13 @@ class FindingCalls:
 
     program: int
     function: int = -1
-    """Number of its function; -1 where any will do."""
+    """Number of its function; -1 if any will do."""
     ranks: Sequence[int] = ()
-    """Ranks of the finding; empty where any will do."""
+    """Ranks of the finding; empty if any will do."""
     judged_us: float = 0.0
-    """Least runtime, of the kind that is judged; 0 where any will do."""
+    """Least runtime, of the kind that is judged; 0 if any will do."""
     short_us: float = 0.0
-    """Cost below which the incident must be whose only call it is; 0 where any will do."""
+    """Cost below which the incident must be whose only call it is; 0 if any will do."""
 
     def scan(self, run: int) -> IndexScan:
         """Return the index scan that finds such calls."""
@@ -231,7 +231,7 @@ def _has(text: str, function: str) -> bool:
 def finding_calls(
     finding: str, run: int, rows: Callable[[AnySelect], Sequence[AnyRow]]
 ) -> FindingCalls | None:
-    """Return which calls belong to a finding of a run, by its id; None where there is no such finding.
+    """Return which calls belong to a finding of a run, by its id; None if there is no such finding.
 
     Calls of a slow mode take at least as long as its shortest; those of a drift are all of the function;
     those of slow ranks are all on these; short delays are calls that are alone in their incidents.

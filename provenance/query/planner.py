@@ -81,7 +81,7 @@ class Search:
         return sorted_scans[0] if sorted_scans else f"ix_calls_{sort}"
 
     def narrowest(self, counts: Sequence[int]) -> str | None:
-        """Return the index that finds fewest calls; None where there is no choice."""
+        """Return the index that finds fewest calls; None if there is no choice."""
         scan = min(zip(counts, self.scans, strict=True), key=itemgetter(0), default=(0, None))[1]
         return None if scan is None else scan.index
 

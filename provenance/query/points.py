@@ -47,7 +47,7 @@ class PointColumns(msgspec.Struct, frozen=True):
     function: list[int]
     """Index into ``Points.functions``."""
     caller: list[int]
-    """Index of the function that called it; -1 where there is none, or it is not known."""
+    """Index of the function that called it; -1 if there is none, or it is not known."""
     step: list[int]
     """Step in which the call ended, or was last seen."""
     begin_step: list[int]
@@ -83,7 +83,7 @@ class Points(msgspec.Struct, frozen=True):
     normal_calls: int
     """Number of recorded normal calls that match; where fewer are here, these are spread evenly over them."""
     analysed: int | None
-    """Number of calls that the analysis saw there; None where it does not count them by what the filter
+    """Number of calls that the analysis saw there; None if it does not count them by what the filter
     asks."""
 
 
@@ -201,7 +201,7 @@ def _analysed(calls: Calls, wanted: CallFilter) -> int | None:
 
 
 def _ranks(calls: Calls, wanted: CallFilter) -> Sequence[RankKey] | None:
-    """Return the ranks that the filter names, by number or node; None where it names none."""
+    """Return the ranks that the filter names, by number or node; None if it names none."""
     if not {"rank", "rank_min", "rank_max", "node"} & wanted.given().keys():
         return None
     on_node = calls.reader.names.resolve(CallFilter(node=wanted.node)).ranks

@@ -138,7 +138,7 @@ class FunctionTime(msgspec.Struct, frozen=True):
     calls: int
     exclusive_us: float
     counted: int
-    """Number of those calls that count for the detector."""
+    """Number of the calls that count for the detector."""
 
 
 class RankPath(msgspec.Struct, frozen=True):

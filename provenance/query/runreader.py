@@ -74,14 +74,14 @@ class RunReader:
 
     @property
     def run(self) -> int:
-        """Number of the run in the store; -1 where it is not there, or not yet."""
+        """Number of the run in the store; -1 if it is not there, or not yet."""
         if self._number is None:
             rows = self.rows(select(RUNS.c.number).where(RUNS.c.id == self.run_id))
             self._number = int(rows[0][0]) if rows else None
         return -1 if self._number is None else self._number
 
     def function_number(self, program: int, function: str) -> int:
-        """Return the number of a function; -1 where it has none."""
+        """Return the number of a function; -1 if it has none."""
         columns = FUNCTIONS.c
         one = (columns.run == self.run, columns.program == program, columns.name == function)
         rows = self.rows(select(columns.number).where(*one))

@@ -259,7 +259,7 @@ class Peaks:
     steps: Int64Array
     """Step at which the first stretch of each row begins, i8[n]."""
     most: UInt8Array
-    """Most anomalies of a step in each stretch plus one, up to 255, u1[n, stretches]; 0 where no step was
+    """Most anomalies of a step in each stretch plus one, up to 255, u1[n, stretches]; 0 if no step was
     analysed, or another row covers the stretch."""
     lost: UInt8Array
     """Code of the most time that was lost in a step of each stretch, plus one, u1[n, stretches]."""
@@ -374,7 +374,7 @@ class _Wanted:
         return condition
 
     def all(self, level: int, sign: str = "") -> str:
-        """Return the rest of a statement for all of a level, with a look at the key for each rank."""
+        """Return the FROM and WHERE parts for all rows of a level, with one index search per rank."""
         table = "step_levels" if level else "steps"
         return (
             f"FROM stream_health AS s CROSS JOIN {table} AS t "
@@ -382,7 +382,7 @@ class _Wanted:
         )
 
     def rest(self, level: int) -> str:
-        """Return the rest of a statement for those of a level that the one above does not hold."""
+        """Return the FROM and WHERE parts for the rows of a level that the level above does not cover yet."""
         above = (
             f"SELECT MAX(a.bucket) FROM step_levels AS a WHERE a.run = s.run AND a.level = {level + 1} "
             "AND a.program = s.program AND a.rank = s.rank"

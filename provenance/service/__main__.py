@@ -73,7 +73,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--own", metavar="RUN", type=Path, help="Folder of the run, where the store is the run's own."
     )
-    parser.add_argument("--alert-us", type=float, help="Severity from which on a call is worth an alert.")
+    parser.add_argument("--alert-us", type=float, help="Severity from which a call is worth an alert.")
     parser.add_argument("--copy", type=Path, help="File that gets a copy of the store now and then.")
     return parser.parse_args(words)
 

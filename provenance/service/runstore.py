@@ -74,7 +74,7 @@ class Destination:
     """Description of the run, where the store is its own: a damaged one is put aside, and a new one begun
     with this."""
     severe_us: float | None = None
-    """Severity from which on a call is told of as it is stored; None for no calls."""
+    """Severity from which a call is reported as it is stored; None for no calls."""
     copy: Path | None = None
     """Place of a copy of the store on storage that other nodes share, made now and then."""
     is_urgent: Callable[[], bool] = lambda: False

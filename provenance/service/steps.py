@@ -67,22 +67,22 @@ class FindingsRead:
 
 @dataclass(frozen=True)
 class Asked:
-    """It was looked whether a copy of the store is asked for."""
+    """Event: requests for a copy of the store were looked up."""
 
     time_s: float
     request: bytes | None
-    """Name of the last request; None where nobody ever asked."""
+    """Name of the last request; None if nobody ever asked."""
     is_leaving: bool
     """Whether this node may soon be gone."""
 
 
 @dataclass(frozen=True)
 class Copied:
-    """It was tried to make a copy of the store."""
+    """Event: a copy of the store was made, or could not be made."""
 
     time_s: float
     asked: Asked
-    """What was asked for when it was begun."""
+    """Requests that were known when the copy was begun."""
     is_made: bool
 
 
@@ -101,7 +101,7 @@ class LetGo:
     time_s: float
     error: ChimbukoError
     aside: str
-    """Path at which it is now; empty where it stays in its place."""
+    """Path of the copy; empty if the store stays in its place."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Pause:
     """Instruction to wait before all that is not acknowledged is read again."""
 
     line: str
-    """Reason for the user; empty where it is known already."""
+    """Reason for the user; empty if it is known already."""
     pause_s: float
 
 

@@ -81,7 +81,7 @@ class Troubles:
         return pause
 
     def over(self, now_s: float) -> Report | None:
-        """Return what to say where all works again; None where there was no trouble."""
+        """Return what to say where all works again; None if there was no trouble."""
         if self._said is None:
             return None
         self._said, self._retry_s = None, FIRST_RETRY_S
@@ -124,7 +124,7 @@ class CopySchedule:
 READ_COUNT = 256
 """Most batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
 READ_BYTES = 1 << 20
-"""Size of batches from which on no more are gathered: an agent stops at 4 MB that are not stored."""
+"""Size of batches from which no more are gathered: an agent stops at 4 MB that are not stored."""
 IDLE_S = 1.0
 """Time between two looks at signals while nothing comes."""
 GATHER_S = 0.5
@@ -196,7 +196,7 @@ class WriterCore:
         """Entries that came and are not acknowledged yet."""
         self._stored_at_s = -inf
         self._findings = -inf, b""
-        """When findings are to be read next, and the message of those that are stored."""
+        """Time at which findings are read next, and the message of those that are stored."""
         self._copies = copies
         self._troubles = Troubles()
         self._may_put_aside = MOST_PUT_ASIDE if is_own else 0
@@ -221,7 +221,7 @@ class WriterCore:
         self._troubles.validate_state()
 
     def handle(self, event: Event) -> Instruction | None:
-        """Take an event, and return what to do next; None where the round is over."""
+        """Take an event, and return what to do next; None if the round is over."""
         doing = self._doing
         answer = _ANSWERS.get(None if doing is None else type(doing))
         has_failed = isinstance(event, Failed) and answer not in (None, Began)

@@ -55,7 +55,7 @@ _ANYWHERE = {
     "function": "The function's number in the run (functions.number)",
     "name": "Its name",
     "number": "Its number, which other tables name it by",
-    "path": "The call path's number in the run (paths.number); -1 where it is not known",
+    "path": "The call path's number in the run (paths.number); -1 if it is not known",
     "calls": "Number of calls",
     "anomalies": "Number of abnormal calls",
     "normal_calls": "Number of normal calls that are recorded for comparison",
@@ -116,7 +116,7 @@ _HERE = {
         "version": "Chimbuko's",
         "environment": "Of the run, a JSON object",
         "folder": "Its folder, from which alone its rows are deleted; empty in a store of its own",
-        "transport": "How its trace came: files, sst or recorded; empty where nobody knows",
+        "transport": "How its trace came: files, sst or recorded; empty if nobody knows",
         "trace_bytes": "Size of the trace that was read",
         "stored_bytes": "Size of what was kept of it",
     },
@@ -128,19 +128,19 @@ _HERE = {
         "details": "Stack, window, messages and counters, packed; chimbuko show unpacks them",
     },
     "incidents": {
-        "merged_into": "Number of the incident that it became part of; 0 where it is one of its own",
+        "merged_into": "Number of the incident that it became part of; 0 if it is one of its own",
         "is_gone": "Whether no flagged call of it is left",
         "kind": "Main cause of the delay",
-        "rank": "Where the delay was; -1 where that is not known",
-        "function": "In which function (functions.number); -1 where that is not known",
-        "call": "Id of the call that was delayed; empty where it is not on record",
+        "rank": "Where the delay was; -1 if that is not known",
+        "function": "In which function (functions.number); -1 if that is not known",
+        "call": "Id of the call that was delayed; empty if it is not on record",
         "flags": "Abnormal calls in it",
         "ranks": "Ranks that lost time",
     }
     | _OF_FINDINGS,
     "recurrences": {
         "kind": "What kind of finding it is",
-        "function": "Of which function (functions.number); -1 where it is not one alone",
+        "function": "Of which function (functions.number); -1 if it is not one alone",
         "calls": "Calls that are meant",
     }
     | _OF_FINDINGS,
@@ -219,7 +219,7 @@ _HERE = {
     | {
         "calls": "Number of all calls, also of first and doubtful ones, whose runtimes do not count",
         "drift": "How many times as long its calls take now as at first",
-        "flagged_steps": "Steps of a rank that had abnormal calls of it; 0 where it is not known",
+        "flagged_steps": "Steps of a rank that had abnormal calls of it; 0 if it is not known",
         "flagged_squares": "Sum of the squares of the numbers of abnormal calls in such steps",
         "flagged_cubes": "Sum of the cubes",
         "flagged_fourths": "Sum of the fourth powers",
@@ -234,7 +234,7 @@ class ColumnMeaning(msgspec.Struct, frozen=True):
 
     name: str
     type: str
-    """Type as the database calls it; empty where it does not say, as for what SQLite computes for a view."""
+    """Type as the database calls it; empty if it does not say, as for what SQLite computes for a view."""
     meaning: str
 
 

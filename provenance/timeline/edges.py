@@ -14,10 +14,10 @@ LAUNCH = 2
 LINK = np.dtype(
     [
         ("time_us", np.int64),  # on this rank
-        ("other_us", np.int64),  # at the other end; UNKNOWN where it is not known
+        ("other_us", np.int64),  # at the other end; UNKNOWN if it is not known
         ("size_bytes", np.int64),
         ("thread", np.int32),
-        ("depth", np.int32),  # of the call that it is in; UNKNOWN where that is in no row
+        ("depth", np.int32),  # of the call that it is in; UNKNOWN if that is in no row
         ("other_rank", np.int32),
         ("other_thread", np.int32),
         ("other_depth", np.int32),

@@ -31,7 +31,7 @@ class Slice(msgspec.Struct, gc=False):
     id: str
     function: str
     parent_id: str
-    """Id of the parent; empty where there is none, or it is not known."""
+    """Id of the parent; empty if there is none, or it is not known."""
     begin_us: int
     end_us: int
     """End, not after that of the slice around it; for an open call the last time at which it is known to go

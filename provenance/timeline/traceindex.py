@@ -81,7 +81,7 @@ class IndexFiles:
         return self.folder / f"{self.program}-{self.rank}.{kind}"
 
     def header(self) -> IndexHeader | None:
-        """Read the header; None where there is no index, or one that another version made."""
+        """Read the header; None if there is no index, or one that another version made."""
         try:
             header = msgspec.json.decode(self.path("header").read_bytes(), type=IndexHeader)
         except (OSError, msgspec.MsgspecError):

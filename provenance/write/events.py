@@ -38,9 +38,9 @@ class ExplainedCall:
 
     call: SevereCall
     incident: str
-    """Id of the incident; empty where it is not known."""
+    """Id of the incident; empty if it is not known."""
     sentence: str
-    """Sentence of the incident; empty where it is not known."""
+    """Sentence of the incident; empty if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SamplesStored:
 
 @dataclass(frozen=True)
 class HealthStored:
-    """What agents say of their ranks is stored."""
+    """Event: reports of agents about their ranks were stored."""
 
     time_s: float
     health: Sequence[StreamHealth]
@@ -77,7 +77,7 @@ class IncidentsStored:
 
 @dataclass(frozen=True)
 class RecurrencesStored:
-    """What recurs was found anew, and is stored."""
+    """Event: recurring findings were looked for again, and stored."""
 
     time_s: float
     recurrences: Sequence[RecurrenceSummary]

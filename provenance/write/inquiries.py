@@ -84,7 +84,7 @@ class Inquiries:
         return bool(self._waiting)
 
     def _request(self, incident: Incident) -> WaitsRequest | None:
-        """Return the question about an incident; None where nobody is left to ask."""
+        """Return the question about an incident; None if nobody is left to ask."""
         about = self._about(incident)
         if about is None:
             return None
@@ -107,7 +107,7 @@ class Inquiries:
 
 
 def _lost_us(incident: Incident) -> float:
-    """Return the lost time by which incidents are asked about; 0 where no rank came late."""
+    """Return the lost time by which incidents are asked about; 0 if no rank came late."""
     if incident.call_id or incident.is_loss:
         return incident.excess_us
     return 0.0 if incident.kind == SLOW_OPERATION.id else max(one.lost_us for one in incident.waited)

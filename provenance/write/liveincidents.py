@@ -41,7 +41,7 @@ class Past:
     incidents: Sequence[Incident] = ()
     """Incidents that may grow."""
     records: Sequence[CallRecord] = ()
-    """Calls of these incidents, and of none."""
+    """Calls of these incidents, and calls of no incident."""
     samples: Sequence[NodeBatch] = ()
 
     @classmethod
@@ -83,7 +83,7 @@ MOST_SHARE_OF_RECURRENCES = 0.02
 
 @dataclass(frozen=True)
 class RecurringRead:
-    """What recurs beside short delays was read from the store."""
+    """Event: recurring findings, other than short delays, were read from the store."""
 
     time_s: float
     found: Sequence[Recurrence]
@@ -129,7 +129,7 @@ class LiveState(Enum):
     NEWS = "news"
     """Something came, or has to be asked, and the next look is due some time."""
     STORING = "storing"
-    """Changes are out to be stored, and are given out again until they are."""
+    """Changes were given out to be stored, and are given out again until they are stored."""
 
 
 class LiveIncidents:
@@ -224,7 +224,7 @@ class LiveIncidents:
                 return 0.0
 
     def explanation(self, call_id: str) -> tuple[str, str]:
-        """Return id and sentence of the incident that a call belongs to; empty where it is not known."""
+        """Return id and sentence of the incident that a call belongs to; empty if it is not known."""
         incident = self._tracker.incident(call_id)
         return ("", "") if incident is None else (incident_id(incident.number), sentence(incident))
 

@@ -18,7 +18,7 @@ class Pace:
         self._due_s = due_s
 
     def wait_s(self, now_s: float) -> float:
-        """Return the time until the work is due; 0 where it is."""
+        """Return the time until the work is due; 0 if it is."""
         return max(0.0, self._due_s - now_s)
 
     def is_due(self, now_s: float) -> bool:

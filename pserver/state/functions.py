@@ -225,7 +225,7 @@ class Functions:
         np.add.at(self._begun, numbers, calls)
 
     def of_counted(self, numbers: Int64Array) -> list[int]:
-        """Return those of the functions that have calls that count for the detector, and so runtimes."""
+        """Return the functions with runtimes: at least one of their calls counts for the detector."""
         known: list[int] = numbers[self._table[numbers, self._calls_at] > 0].tolist()
         return known
 

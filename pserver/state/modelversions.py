@@ -158,8 +158,9 @@ class ModelVersions:
         return list(known), table
 
     def grown(self, numbers: Int64Array, is_last: bool) -> list[FunctionModel]:
-        """Return models of those of these functions whose calls have grown since the store got them; at the
-        end of all.
+        """Return the models of functions whose calls have grown since the store got them.
+
+        At the end, models of all these functions are returned.
         """
         return self._models(self._functions.grown(numbers, MODEL_GROWTH, is_last))
 

@@ -131,7 +131,7 @@ class PathStats(msgspec.Struct, frozen=True):
     begun: int = 0
     """Number of all calls, also of first ones and of open ones."""
     spent_us: float = 0.0
-    """Exclusive time of all of them."""
+    """Exclusive time of all these calls."""
 
 
 class Analysis(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ class Report(msgspec.Struct, frozen=True):
     version: int
     programs: dict[int, str]
     model: str
-    """Name of the file with the final model; empty where none was saved."""
+    """Name of the file with the final model; empty if none was saved."""
     func_stats: list[FunctionStats]
     anomaly_stats: list[RankAnomalies]
     anomaly_metrics: list[RankFunctionAnomalies]

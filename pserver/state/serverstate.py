@@ -75,7 +75,7 @@ class ServerState:
     Parameters
     ----------
     lockstep_streams
-        Number of streams that advance together by epochs; 0 where they do not wait for each other. An epoch
+        Number of streams that advance together by epochs; 0 if they do not wait for each other. An epoch
         is closed when all of them have closed it.
     base
         Model of an earlier run: part of the model, but not of this run's statistics.
@@ -382,7 +382,7 @@ class ServerState:
 
 
 def _highest_number(telemetry: TelemetryDelta) -> int:
-    """Return the highest of the agent's function numbers in a delta; -1 where there is none."""
+    """Return the highest of the agent's function numbers in a delta; -1 if there is none."""
     parts = (
         (telemetry.flagged, FLAGGED),
         (telemetry.flagged_steps, FLAGGED_STEPS),

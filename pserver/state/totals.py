@@ -37,7 +37,7 @@ class RowIndex:
         return self._count
 
     def rows(self, programs: npt.ArrayLike, ranks: npt.ArrayLike, others: npt.ArrayLike) -> Int64Array:
-        """Return the row of each key, int64[n]; -1 where there is no room for it. ``others`` may be -1."""
+        """Return the row of each key, int64[n]; -1 if there is no room for it. ``others`` may be -1."""
         wanted = np.asarray(programs, np.int64) << (2 * _BITS)
         wanted = wanted | (np.asarray(ranks, np.int64) << _BITS)
         wanted = np.atleast_1d(wanted | (np.asarray(others, np.int64) + 1))

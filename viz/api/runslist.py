@@ -167,7 +167,7 @@ def _changed_ns(path: Path) -> int | None:
 
 
 def _totals_in(url: str) -> dict[str, RunTotals] | None:
-    """Return the totals of all runs of a store, by id; None where it cannot be read, or is of another
+    """Return the totals of all runs of a store, by id; None if it cannot be read, or is of another
     version.
     """
     try:

@@ -116,7 +116,7 @@ class AccessControl:
         return f"{end}.{_derived(self._key, purpose + end)}"
 
     def _left_s(self, purpose: str, given: str) -> float:
-        """Return for how long a text is still good; nothing where it is none of this server."""
+        """Return for how long a text is still good; nothing if it is none of this server."""
         end, _, seal = given.rpartition(".")
         if not hmac.compare_digest(seal, _derived(self._key, purpose + end)):
             return 0.0

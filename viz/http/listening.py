@@ -33,7 +33,7 @@ class Front:
     certificate: Path | None = None
     """Certificate chain in PEM, for TLS; None for none."""
     key: Path | None = None
-    """Key of the certificate; None where it is in the same file."""
+    """Key of the certificate; None if it is in the same file."""
     public_url: str = ""
     """URL by which browsers reach the dashboard: through a proxy, or a port of a container. Empty for
     ``bind`` and the port.
@@ -84,7 +84,7 @@ class Front:
         return given or kept_token(kept)
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context for connections of browsers; None where they are not encrypted.
+        """Return the TLS context for connections of browsers; None if they are not encrypted.
 
         Raises
         ------

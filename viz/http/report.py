@@ -78,7 +78,7 @@ class _Answers:
         self.missed: Counter[str] = Counter()
 
     def ask(self, path: str, query: Query | None = None, what: str = "") -> dict[str, Any]:
-        """Return an answer after keeping it; empty where there is none, or no room for it, which is noted as
+        """Return an answer after keeping it; empty if there is none, or no room for it, which is noted as
         a lack of ``what``.
         """
         key = _key(path, query or [])

@@ -57,7 +57,7 @@ class Reply(TypedDict):
     """End of a question, as Celery keeps it."""
 
     answer: str | None
-    """Answer as JSON; None where it is too large for an event, and is fetched by HTTP."""
+    """Answer as JSON; None if it is too large for an event, and is fetched by HTTP."""
     sentence: str | None
     """Error in one sentence for the user."""
     job: str

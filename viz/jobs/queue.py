@@ -125,7 +125,7 @@ class JobQueue:
         self._inbox.put(lambda: self._forget(page))
 
     def answers(self) -> Path | None:
-        """Folder that contains the jobs' folders; None where there was none yet."""
+        """Folder that contains the jobs' folders; None if there was none yet."""
         return self._worker_pool.answers
 
     def _prepare(self, *_: Any) -> None:

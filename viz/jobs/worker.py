@@ -138,7 +138,7 @@ def _opened(question: Question, folder: Path) -> Iterator[JobRun]:
 
 
 def _put_away(task: Task, found: Any, work: Path, folder: Path) -> str | None:
-    """Return the answer as JSON; None where it is in the job's folder."""
+    """Return the answer as JSON; None if it is in the job's folder."""
     if isinstance(found, AnswerFile):
         place = folder / "file"
         place.mkdir()

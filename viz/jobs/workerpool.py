@@ -99,7 +99,7 @@ class WorkerPool:
 
     @property
     def answers(self) -> Path | None:
-        """Folder that contains the jobs' folders; None where there was none yet."""
+        """Folder that contains the jobs' folders; None if there was none yet."""
         return self._folder
 
     def open(self) -> None:

@@ -35,7 +35,7 @@ class AgentState(msgspec.Struct, frozen=True):
     had.
     """
     age_s: float | None
-    """Age of its last report in seconds; None where the run has ended."""
+    """Age of its last report in seconds; None if the run has ended."""
     is_silent: bool
     """Whether the agent has not reported for long, and should have."""
 
@@ -63,7 +63,7 @@ class Agents:
 
     @classmethod
     def at_end(cls, run: RunDirectory) -> Self:
-        """Return the agents' state at the end of a run; none where it left no report."""
+        """Return the agents' state at the end of a run; none if it left no report."""
         try:
             report = run.read_report()
             slow_ranks = msgspec.json.decode(report, type=_Report).slow_ranks

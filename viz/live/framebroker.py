@@ -77,7 +77,7 @@ class FrameBroker:
         self._broker.wake()
 
     def _frame(self, payload: bytes) -> Frame | None:
-        """Return the frame in a message; None where it holds none."""
+        """Return the frame in a message; None if it holds none."""
         try:
             return self._broker.seal.decode(payload, _frames)
         except msgspec.MsgspecError:

@@ -42,7 +42,7 @@ class Layout:
     ranks_per_row: int
     rows: int
     members: npt.NDArray[np.int64]
-    """Indexes of the ranks of each row, i8[ranks_per_row, rows]; -1 where a row has fewer."""
+    """Indexes of the ranks of each row, i8[ranks_per_row, rows]; -1 if a row has fewer."""
 
 
 def arranged(ranks: Sequence[RankKey], first_place: int, most_rows: int) -> Layout:
@@ -122,7 +122,7 @@ class Picture(msgspec.Struct, frozen=True):
     steps_per_column: int
     columns: int
     start_us: list[int]
-    """Start of each column, in µs since the epoch; 0 where it is not known."""
+    """Start of each column, in µs since the epoch; 0 if it is not known."""
     cells: bytes
     """Most anomalies that one rank had in one step, u1[rows, columns], up to 254; 255 where no step was
     analysed.
@@ -240,7 +240,7 @@ class Grid:
             self._add(np.repeat(at, len(lengths)), numbers.ravel(), most.reshape(LAYERS, -1))
 
     def add_starts(self, starts: Iterable[tuple[int, int]]) -> None:
-        """Add the starts of steps that were added; 0 where one is not known."""
+        """Add the starts of steps that were added; 0 if one is not known."""
         for step, start_us in starts:
             column = (step - self._first_step) // self.steps_per_column
             if start_us and 0 <= column < self.columns:
@@ -249,7 +249,7 @@ class Grid:
                 self._touched.add(column)
 
     def changes(self) -> GridUpdate | None:
-        """Return the changes since the last call; None where there are none."""
+        """Return the changes since the last call; None if there are none."""
         if self.layout != self._reported_layout:
             self.forget_changes()
             return GridUpdate(self.layout, self.steps_per_column, self.columns, b"", b"", [])

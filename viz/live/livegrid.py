@@ -42,7 +42,7 @@ class LiveGrid:
                 self._grid.add_steps(frame.steps)
 
     def changes(self) -> GridUpdate | None:
-        """Return the changes since the last call; None where there are none."""
+        """Return the changes since the last call; None if there are none."""
         with self._lock:
             self._name_ranks()
             return self._grid.changes()

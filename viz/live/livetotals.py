@@ -33,7 +33,7 @@ class LiveTotals:
         self._zero_us: int | None = None
         self._newest_us: int | None = None
         self._now: Totals | None = None
-        """Totals as they are; None where they have changed since somebody asked."""
+        """Totals as they are; None if they have changed since somebody asked."""
 
     def now(self) -> Totals:
         """Return the totals as they are now, which stay so."""
@@ -97,7 +97,7 @@ class LiveTotals:
             self.note_change()
 
     def oldest_news(self, ranks: Iterable[RankStatistics]) -> int | None:
-        """Return the first step that is new in totals which are not added yet; None where none is."""
+        """Return the first step that is new in totals which are not added yet; None if none is."""
         known = ((self._ranks.get((rank.program, rank.rank)), rank) for rank in ranks)
         news = [
             0 if old is None else old.last_step

@@ -28,7 +28,7 @@ class Status(msgspec.Struct, frozen=True):
     clock_us: int
     """Analysed trace time since its start, in µs."""
     lag_us: int | None
-    """Age of the newest analysed step in µs; None where the trace was recorded before the run."""
+    """Age of the newest analysed step in µs; None if the trace was recorded before the run."""
     last_step: int | None
     steps: int
     """Number of analysed steps, of all ranks together."""
@@ -123,7 +123,7 @@ def _judge(
 
 
 def _silent_agents(nodes: Sequence[str]) -> str:
-    """Return a sentence with the nodes whose agents do not report; empty where all do."""
+    """Return a sentence with the nodes whose agents do not report; empty if all do."""
     if not nodes:
         return ""
     which = f"The agent of {nodes[0]} is" if len(nodes) == 1 else f"{len(nodes)} agents are"

@@ -26,7 +26,7 @@ class Alarm:
     Parameters
     ----------
     folder
-        Of the stream, or in which streams appear; it exists. None to wait for ``others`` alone.
+        Folder of the stream, or in which streams appear; it exists. None to wait for ``others`` alone.
     poll_s
         Time after which it wakes in any case, in seconds, where the kernel reports no changes: on
         network file systems, or where all watches of the user are taken.

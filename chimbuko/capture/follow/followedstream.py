@@ -39,7 +39,7 @@ class KeptTrace:
         self._copy.mkdir(parents=True, exist_ok=True)
 
     def copied(self, name: str) -> int:
-        """Bytes of a file that are copied, by file."""
+        """Return the bytes of a file that are copied, by file."""
         copy = self._copy / name
         return copy.stat().st_size if copy.exists() else 0
 
@@ -60,7 +60,7 @@ class KeptTrace:
                 left -= len(chunk)
 
     def note_lost(self, steps: range) -> None:
-        """These steps were given up before they could be copied: where their data was there are zeros."""
+        """Note steps that were given up before they could be copied; zeros stand in place of their data."""
         with (self._copy / LOST_STEPS).open("a") as file:
             file.writelines(f"{step}\n" for step in steps)
 
@@ -146,7 +146,7 @@ class FollowedStream:
         """Step to where its data ends at least."""
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
-        """The next step; ``NOT_READY`` where none is complete within ``timeout_s`` seconds, or about a
+        """Return the next step; ``NOT_READY`` where none is complete within ``timeout_s`` seconds, or about a
         second, and when a signal has come.
 
         Raises
@@ -207,7 +207,7 @@ class FollowedStream:
         kept.note_lost(range(begin, min(self._first.by(GUARD), first_step)))
 
     def end(self) -> None:
-        """Nobody writes any more."""
+        """Note that nobody writes the stream any more."""
         self._is_all_written = True
 
     def close(self) -> None:
@@ -220,7 +220,7 @@ class FollowedStream:
         self._files.close()
 
     def _set_aside(self) -> None:
-        """Nobody writes it any more: make room at its path for the next instance of its program."""
+        """Make room at the stream's path for the next instance of its program, as this one has ended."""
         self._is_aside = True
         begun = self._index.metadata_end(self._index.count - 1) if self._index.count else 0
         # Where that has begun already, some of the files are its own: then only one can be read.
@@ -228,7 +228,7 @@ class FollowedStream:
             self._files.set_aside()
 
     def _read(self) -> TraceStep | Waiting | None:
-        """The next step that is complete; None where its data was given up before it was read."""
+        """Return the next step that is complete; None if its data was given up before it was read."""
         if self._reader is None:
             rank, first_rank = self._ranks
             self._reader = StreamReader(

@@ -32,7 +32,7 @@ PATIENCE_S = 5.0
 
 class _Seen(NamedTuple):
     stopped_s: float | None = None
-    """Time for which it was stopped at each look, in seconds; None where it was not, or was just sent a
+    """Time for which it was stopped at each look, in seconds; None if it was not, or was just sent a
     signal.
     """
     went_on: bool = False
@@ -110,10 +110,10 @@ class Options(NamedTuple):
     linger_s: float = LINGER_S
     """Time in seconds for which nobody must have needed the folder before the guard ends."""
     patience_s: float = PATIENCE_S
-    """As of ``Watchdog``."""
+    """Time in seconds that a ``Watchdog`` waits before it acts."""
 
     def arguments(self) -> list[str]:
-        """As they stand on the command line."""
+        """Return the options as arguments of a command line."""
         limits = self.limits
         return [
             *("--folder", self.folder, "--limit", str(limits.stream_bytes)),
@@ -124,7 +124,7 @@ class Options(NamedTuple):
 
 
 def parsed(arguments: list[str]) -> Options:
-    """Options of a command line; argparse would take longer than all the rest of the start.
+    """Return the options of a command line; argparse would take longer than all the rest of the start.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def remove(folder: str) -> None:
 
 
 def report(text: str) -> None:
-    """One line to standard error; nothing that is wrong with that can end the guard."""
+    """Write a line to standard error; no error of that ends the guard."""
     with suppress(OSError):
         os.write(2, f"chimbuko: guard: {text}\n".encode())
 

@@ -61,11 +61,11 @@ class FirstStep:
         self._giver = giver
 
     def get(self) -> int:
-        """Its number; 0 where nothing was given back."""
+        """Return the number of the last step that was given back, or 0."""
         return max(self.by(READER), self.by(GUARD))
 
     def by(self, giver: str) -> int:
-        """The number of one of those who give back: steps before that of ``GUARD`` may have gone unread."""
+        """Return the number of one giver; steps before that of ``GUARD`` may have gone unread."""
         try:
             return int(os.readlink(os.path.join(self._folder, giver)))
         except (OSError, ValueError):
@@ -107,7 +107,7 @@ class DataFile:
 
     @property
     def held_bytes(self) -> int:
-        """Space that it takes."""
+        """Space that the file takes, in bytes."""
         try:
             return os.stat(self._path).st_blocks * 512
         except FileNotFoundError:
@@ -115,7 +115,7 @@ class DataFile:
 
     @property
     def begin(self) -> int:
-        """Offset in bytes from which on nothing was given back, as the file system knows it."""
+        """Offset in bytes from which nothing was given back, as the file system knows it."""
         try:
             file = os.open(self._path, os.O_RDONLY)
         except FileNotFoundError:

@@ -40,7 +40,7 @@ def number(stream: Path, first_rank: int) -> bool:
 
 
 def first_rank_of(stream: Path) -> int | None:
-    """First rank of the instance that writes a stream; None where it has none yet."""
+    """First rank of the instance that writes a stream; None if it has none yet."""
     try:
         return int(os.readlink(stream / FIRST_RANK))
     except (OSError, ValueError):
@@ -53,7 +53,9 @@ def aside_of(stream: Path, first_rank: int) -> Path:
 
 
 def parse_aside(path: Path) -> tuple[Path, int] | None:
-    """Path and first rank of the stream whose files were set aside; None where this is no such folder."""
+    """Return the path and first rank of the stream whose files were set aside; None if this is no such
+    folder.
+    """
     match = _ASIDE.fullmatch(path.name)
     return None if match is None else (path.with_name(match["stream"]), int(match["first"]))
 
@@ -74,7 +76,7 @@ class InstanceFiles:
     stream
         The path under which it is, or was, written.
     first_rank
-        Of the instance.
+        First rank of the instance.
 
     Raises
     ------
@@ -104,7 +106,7 @@ class InstanceFiles:
                 aside.rmdir()
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close the folder."""
         os.close(self._folder)
 
     @property

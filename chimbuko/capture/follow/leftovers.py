@@ -25,7 +25,8 @@ from chimbuko.runtime.runs.directory import claim_name
 from chimbuko.runtime.runs.scratch import left_behind, run_of_scratch
 
 KEPT_S = 7 * 86400.0
-"""So long after the last change a folder stays that somebody may still want: its run was killed, or moved."""
+"""Time in seconds for which an unchanged folder is kept whose run was killed or moved, as somebody may still
+want it."""
 KEPT_IN_MEMORY_S = 3600.0
 BEGINS_S = 60.0
 """A process that has made a folder may be about to begin there."""
@@ -40,7 +41,7 @@ _LEADER = "leader"
 
 
 def remove_leftovers() -> list[Path]:
-    """Remove them; the folders that are gone."""
+    """Remove folders that nobody needs any more, and return them."""
     now_s = time.time()
     found = [folder for folder in _candidates() if _can_go(folder, now_s)]
     for folder in found:
@@ -125,7 +126,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _is_wanted(folder: Path, idle_s: float) -> bool:
-    """Whether something in it may wait to be stored."""
+    """Return whether a folder may hold data that still has to be stored."""
     run = run_of_scratch(folder)
     is_recent = idle_s < (KEPT_IN_MEMORY_S if folder.parent == MEMORY else KEPT_S)
     with suppress(ChimbukoError):
@@ -136,7 +137,7 @@ def _is_wanted(folder: Path, idle_s: float) -> bool:
 
 
 def _changed_s(folder: Path) -> float:
-    """When something in it was written last."""
+    """Return the time at which something in a folder was last written."""
     latest_s = folder.lstat().st_mtime
     for path in folder.rglob("*"):
         with suppress(OSError):

@@ -33,7 +33,7 @@ class Held(NamedTuple):
 
 
 def first_steps(streams: Sequence[Held], limits: Limits, other_bytes: int, left_bytes: int) -> list[int]:
-    """The first step that each stream keeps.
+    """Return the first step that each stream keeps.
 
     Steps are dropped one by one, the oldest first: of a stream beyond its own limit, until it is not; then,
     while all together are beyond theirs or the reserve is touched, of the stream that holds most. The newest

@@ -54,7 +54,7 @@ class Process(NamedTuple):
     role: Role
 
     def state(self) -> str:
-        """Its state in the kernel's letter, such as ``T`` for stopped; empty when it is gone."""
+        """Return the kernel's letter for the state, ``T`` for stopped; empty if the process has ended."""
         state, started = looked_up(self.pid)
         return state if started == self.started and state not in GONE else ""
 
@@ -86,7 +86,7 @@ def announce(folder: Path | str, name: str, role: Role, pid: int | None = None) 
     name
         One of its own for each process that may live at the same time, such as ``agent``; no slash.
     pid
-        Of this process where it is not given.
+        Id of the process; by default this one.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def announce(folder: Path | str, name: str, role: Role, pid: int | None = None) 
 
 
 def announced(folder: Path | str) -> list[Process]:
-    """All processes that have left word, whether they still live or not."""
+    """Return all processes that have left word, whether they still live or not."""
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         paths = [entry.path for entry in entries if entry.name.endswith(_SUFFIX)]
         return [process for path in paths if (process := _process(path))]
@@ -109,7 +109,7 @@ def announced(folder: Path | str) -> list[Process]:
 
 
 def claim(folder: Path | str) -> int | None:
-    """Become the guard of a folder: a file to be held open, or None where there is a guard already.
+    """Become the guard of a folder: a file to be held open, or None if there is a guard already.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def claim(folder: Path | str) -> int | None:
 
 
 def guard_of(folder: Path | str) -> int | None:
-    """Process number of the guard of a folder; None where there is none. To ask gets in nobody's way."""
+    """Process number of the guard of a folder; None if there is none. To ask gets in nobody's way."""
     try:
         file = os.open(os.path.join(folder, LOCK), os.O_RDWR)
     except OSError:
@@ -140,7 +140,7 @@ def guard_of(folder: Path | str) -> int | None:
 
 
 def looked_up(pid: int) -> tuple[str, int]:
-    """State and time of start of a process; nothing where there is none."""
+    """Return the state and time of start of a process; nothing if there is none."""
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:

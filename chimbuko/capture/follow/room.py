@@ -19,7 +19,7 @@ _NO_LIMIT = 1 << 60
 
 
 class Headroom(NamedTuple):
-    """Bytes and files that may still be taken, and of whom."""
+    """Bytes and files that may still be taken, and the owner of that memory."""
 
     left_bytes: int
     of: str
@@ -60,7 +60,7 @@ class MemoryLimits:
         self._levels = list(self._found())
 
     def headroom(self, enough_bytes: int = _NO_LIMIT) -> Headroom | None:
-        """The least of what is left; None where nothing about memory can be known.
+        """The least of what is left; None if nothing about memory can be known.
 
         Page cache that the kernel can take back at any time is not counted as used, shared memory is; and
         neither is swap counted as room.
@@ -153,7 +153,7 @@ def _field(text: str, name: str) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    """None for no limit, and for what cannot be read."""
+    """Return a limit as a number, or None if there is no limit or the text is no number."""
     digits = text.strip()
     return int(digits) if digits.isdigit() and int(digits) < _NO_LIMIT else None
 
@@ -164,7 +164,7 @@ def _unescaped(point: str) -> str:
 
 
 def _read(path: str) -> str:
-    """Empty where it is missing, as many files are on one kernel or another."""
+    """Return the text of a file; empty if this kernel does not have it."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -199,7 +199,7 @@ class Room:
         self._limits = [MemoryLimits(pid, self._root) for pid in pids] if self.is_memory else []
 
     def left(self, enough_bytes: int) -> Headroom:
-        """The least that is left; where it is more than ``enough_bytes``, it may be more than is said.
+        """Return the least that is left; where it is more than ``enough_bytes``, it may be more than is said.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class Room:
         return min([*found, Headroom(free, "the file system")])
 
     def free_files(self) -> int | None:
-        """Number of files that can still be made; None where the file system knows no limit."""
+        """Return the number of files that can still be made; None if the file system knows no limit."""
         system = os.statvfs(self._folder)
         return system.f_favail if system.f_files else None
 

@@ -25,9 +25,9 @@ class Choice(NamedTuple):
     """Folder for streams, and why not another."""
 
     folder: Path | None
-    """None where no candidate will do."""
+    """Folder that was chosen, or None if no candidate will do."""
     left_bytes: int
-    """Room that it has."""
+    """Room that the folder has, in bytes."""
     is_memory: bool
     """Whether what is written there takes memory of the node."""
     refusals: list[str]
@@ -38,7 +38,8 @@ class Choice(NamedTuple):
 def choose_folder(
     candidates: Sequence[Path], needed_bytes: int = NEEDED_BYTES, root: Path = Path("/")
 ) -> Choice:
-    """The first of some folders that followed streams may go to. Nothing is left behind in any of them.
+    """Return the first of some folders that followed streams may go to. Nothing is left behind in any of
+    them.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def choose_folder(
 
 
 def _refusal(folder: Path, needed_bytes: int, root: Path) -> str | None:
-    """Why streams cannot go to a folder; None where they can."""
+    """Why streams cannot go to a folder; None if they can."""
     if not folder.is_dir():
         return "there is no such folder"
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):

@@ -27,12 +27,12 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 60.0
 
 
 class GuardStarter:
-    """Keeps a guard on a folder. It outlives who has started it.
+    """Keeper of a guard on a folder. The guard outlives the process that started it.
 
     Parameters
     ----------
     options
-        Of a guard that is started here; another may have other ones.
+        Options of a guard that is started here; a guard that runs already may have others.
     log
         File for its few lines, on the node's own storage: a network file system that hangs would stop it.
         Where none is given, ``guard.log`` in the folder, which may be removed with it.
@@ -56,7 +56,7 @@ class GuardStarter:
         Parameters
         ----------
         application
-            Process id of the application; None where others start it.
+            Process id of the application; None if others start it.
 
         Raises
         ------

@@ -111,7 +111,9 @@ class StepIndex:
         return len(head) == _METADATA_HEAD.size and _METADATA_HEAD.unpack(head)[2] > 0
 
     def step_at(self, position: int) -> int:
-        """The complete step whose data, or the gap behind it, lies at a position; 0 where there is none."""
+        """Return the complete step whose data, or the gap behind it, lies at a position; 0 if there is
+        none.
+        """
         return self._forgotten + max(bisect_right(self._begins, position) - 1, 0)
 
     def forget_before(self, step: int) -> None:

@@ -15,10 +15,10 @@ _SUFFIX = ".bp"
 BUSY_S = 0.25
 """Between two looks while streams grow: what is written in it, they may be beyond their limits."""
 IDLE_S = 0.5
-"""Between two looks while nothing grows: what streams write in it at once, there must be room for."""
+"""Time in seconds between two looks while nothing grows. There must be room for what streams write in it."""
 _LEAST_S = 0.01
 _LOOKS_AHEAD = 4
-"""There is room for so many times what is written between two looks, at least."""
+"""Least room, as a multiple of what is written between two looks."""
 
 
 def is_stream(name: str) -> bool:
@@ -97,7 +97,7 @@ class Trimmer:
     Parameters
     ----------
     report
-        Takes a line about a stream, once for each.
+        Function that takes a line for the user, one about each stream.
     """
 
     def __init__(self, folder: str, limits: Limits, room: Room, report: Callable[[str], None]) -> None:

@@ -34,7 +34,7 @@ class ChromeFile:
         self._is_begun = False
 
     def event(self, phase: str, name: str, process: int, thread: int, **more: Any) -> None:
-        """The next event, with further keys as they come."""
+        """Write the next event, with further keys as they come."""
         event = {"ph": phase, "name": name, "pid": process, "tid": thread, **more}
         self._put(msgspec.json.encode(event))
 
@@ -72,7 +72,7 @@ class Writer:
         self._event("M", "process_name", MAIN_THREAD, args={"name": name})
 
     def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
-        """The next events of the rank."""
+        """Write the next events of the rank."""
         for moment in moments:
             if isinstance(moment, Edge):
                 function = self.function(moment.function)
@@ -111,11 +111,11 @@ class PerfFlowAspectWriter(Writer):
     _unnamed = ""
 
     def name_process(self, name: str) -> None:
-        """Once it has events."""
+        """Name a process, which is written once it has events."""
         self._unnamed = name
 
     def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
-        """The next events of the rank."""
+        """Write the next events of the rank."""
         moments = list(moments)
         super().write(moments, names)
         if moments and self._unnamed:
@@ -123,6 +123,6 @@ class PerfFlowAspectWriter(Writer):
             self._unnamed = ""
 
     def function(self, name: str) -> dict[str, str]:
-        """The module that ends it goes into its category."""
+        """Return name and category of a function: the module at the end of its name is the category."""
         match = _WITH_MODULE.fullmatch(name)
         return {"name": match[1], "cat": match[2]} if match else {"name": name}

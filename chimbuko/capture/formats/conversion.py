@@ -50,7 +50,7 @@ def convert(paths: Sequence[Path], folder: Path, program: str, period_us: int) -
     program
         Name of the program of the streams.
     period_us
-        Of a step.
+        Period of a step.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def write(
 
 
 def losses_of(catalogue: Catalogue) -> list[str]:
-    """A line for what was left out."""
+    """Return a line for what was left out."""
     losses = {kind: count for kind, count in catalogue.losses.items() if kind not in WITHOUT_LOSS}
     if not losses:
         return []
@@ -136,7 +136,7 @@ def losses_of(catalogue: Catalogue) -> list[str]:
 
 
 def program_name(path: Path) -> str:
-    """A program's name out of that of a file: ``perfflow.array.pfw`` is of ``perfflow_array``."""
+    """Return a program's name out of that of a file: ``perfflow.array.pfw`` is of ``perfflow_array``."""
     stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     # A dash or a dot would end it where streams are found by their names.
     return _NOT_OF_NAMES.sub("_", stem).replace(".", "_").strip("_")[:60] or "trace"

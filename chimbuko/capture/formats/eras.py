@@ -54,7 +54,7 @@ class Eras:
 
 
 def clocks_apart(eras: Mapping[int, Era]) -> str:
-    """Say of which ranks the times lie years before those of others; empty where there are none."""
+    """Say of which ranks the times lie years before those of others; empty if there are none."""
     pieces = {rank: era[0] >> PIECE_BITS for rank, era in eras.items()}
     groups = _groups(sorted(set(pieces.values())))
     if len(groups) < 2:

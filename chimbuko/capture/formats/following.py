@@ -38,7 +38,7 @@ class GrowingFile:
         self._at = 0
 
     def more(self, is_all: bool = False) -> bytes:
-        """The next bytes; with ``is_all`` also what closes the file.
+        """Return the next bytes; with ``is_all`` also what closes the file.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class GrowingFile:
 
 
 def without_end(data: bytes) -> bytes:
-    """Bytes without what may close a trace in JSON: ``]`` or ``]}``, and white space."""
+    """Return the bytes without what may close a trace in JSON: ``]`` or ``]}``, and white space."""
     kept = data.rstrip(_SPACE)
     if kept.endswith(b"}") and kept[:-1].rstrip(_SPACE).endswith(b"]"):
         kept = kept[:-1].rstrip(_SPACE)

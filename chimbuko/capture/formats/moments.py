@@ -74,7 +74,7 @@ class Moments:
     Parameters
     ----------
     rank
-        Of the stream.
+        Rank of the stream.
     """
 
     def __init__(self, rank: int) -> None:

@@ -64,7 +64,7 @@ class TrackCalls:
         return self._lanes[0].number
 
     def begin(self, time_ns: int, name: int, of: int, edges: list[Edge]) -> None:
-        """A call begins, of which the end is not known."""
+        """Begin a call whose end is not known."""
         self.pass_to(time_ns, edges)
         lane = self._lanes[0] if not self._is_asynchronous else self._lane_of.get(of) or self._empty_lane()
         if self._is_asynchronous:
@@ -72,7 +72,7 @@ class TrackCalls:
         self._enter(lane, Open(name, NEVER, of), time_ns, edges)
 
     def end(self, time_ns: int, name: int, of: int, edges: list[Edge]) -> None:
-        """A call ends: the innermost one of that name, and with it all in it."""
+        """End the innermost call of that name, and all calls in it."""
         self.pass_to(time_ns, edges)
         lane = self._lane_of.get(of) if self._is_asynchronous else self._lanes[0]
         stack = lane.stack if lane is not None else []
@@ -87,7 +87,7 @@ class TrackCalls:
             self._lane_of.pop(of, None)
 
     def call(self, time_ns: int, end_ns: int, name: int, of: int, edges: list[Edge]) -> None:
-        """A whole call."""
+        """Take a whole call."""
         self.pass_to(time_ns, edges)
         for lane in self._lanes:
             around_ns = lane.stack[-1].end_ns if lane.stack else NEVER
@@ -97,7 +97,7 @@ class TrackCalls:
         self._enter(self._new_lane(), Open(name, end_ns, of), time_ns, edges)
 
     def pass_to(self, time_ns: int, edges: list[Edge]) -> None:
-        """Time has come to here: calls whose end is known end."""
+        """Advance to a time, and end the calls whose end is known and before it."""
         for lane in self._lanes:
             while lane.ending:
                 stack = lane.stack

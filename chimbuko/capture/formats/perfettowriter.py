@@ -40,7 +40,7 @@ class PerfettoFile:
         self._is_begun = False
 
     def packet(self) -> TracePacket:
-        """A new packet; the first one says that no names are known."""
+        """Return a new packet; the first one says that no names are known."""
         packet: TracePacket = self._builder.create_packet()
         packet.trusted_packet_sequence_id = SEQUENCE
         if not self._is_begun:
@@ -53,7 +53,7 @@ class PerfettoFile:
         self._builder.write_packet(packet)
 
     def event(self, kind: TrackEvent.Type, track: int, time_us: int) -> TracePacket:
-        """A new packet with an event."""
+        """Return a new packet with an event."""
         packet = self.packet()
         packet.timestamp = time_us * NS_PER_US
         packet.track_event.type = kind
@@ -61,7 +61,9 @@ class PerfettoFile:
         return packet
 
     def descriptor(self, name: str, parent: int | None) -> TrackDescriptor:
-        """A new track, with a number of its own, to be completed and written; its name may be empty."""
+        """Return a new track, with a number of its own, to be completed and written; its name may be
+        empty.
+        """
         descriptor = TrackDescriptor(uuid=next(self._tracks))
         if name:
             descriptor.name = name
@@ -127,7 +129,7 @@ class Writer:
         self._process_track = self._file.write_descriptor(descriptor)
 
     def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
-        """The next events of the rank."""
+        """Write the next events of the rank."""
         for moment in moments:
             thread = self._thread_track(moment.thread)
             if isinstance(moment, Edge):
@@ -151,7 +153,7 @@ class Writer:
             self._file.write(packet)
 
     def close(self) -> None:
-        """It needs no end."""
+        """Do nothing, as this format needs no end."""
 
     def _thread_track(self, thread: int) -> int:
         if thread not in self._threads:

@@ -21,12 +21,13 @@ MOST_RANK = 10_000_000
 
 
 def stated(process: Process) -> int | None:
-    """The rank that a trace gives a process, where it can be one."""
+    """Return the rank that a trace gives a process, where it can be one."""
     return process.rank if process.rank is not None and 0 <= process.rank < MOST_RANK else None
 
 
 def assigned(processes: Sequence[Process], used: Collection[int]) -> list[int]:
-    """A rank for each process: the one that the trace gives it, if no other has it, or one that is free.
+    """Return a rank for each process: the one that the trace gives it, if no other has it, or one that is
+    free.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class Streams:
     Parameters
     ----------
     rank_of
-        Of a process, by its number in the catalogue.
+        Returns the rank of a process, by its number in the catalogue.
     opened
         Opens the stream of a rank.
     stack
@@ -88,7 +89,9 @@ class Streams:
         self._origin_ns: int | None = None
 
     def write(self, events: Table, end_ns: int) -> None:
-        """A step of all processes: the next events, in order of time; before ``end_ns`` no more will come."""
+        """Write a step of all processes: the next events, in order of time; none before ``end_ns`` will
+        follow.
+        """
         if self._origin_ns is None and len(events):
             # A stream has no time before 1 µs.
             self._origin_ns = min(0, int(events["time_ns"][0]) - NS_PER_US)

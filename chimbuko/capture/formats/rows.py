@@ -100,7 +100,9 @@ class ProcessRows:
                 self._track(number)
 
     def step(self, events: Table, end_ns: int) -> StepRows:
-        """The next events, in order of time; ``end_ns`` is a time before which none will come any more."""
+        """Return the next events, in order of time; ``end_ns`` is a time before which none will come any
+        more.
+        """
         edges: list[Edge] = []
         comms: list[tuple[int, ...]] = []
         counters: list[tuple[int, ...]] = []
@@ -163,7 +165,7 @@ class ProcessRows:
         return track
 
     def _new_lane(self, track: Track) -> int:
-        """Number of a thread of the stream, with what is known of it."""
+        """Return the number of a thread of the stream, with what is known of it."""
         lane = self._lanes
         self._lanes += 1
         metadata = self.names.metadata

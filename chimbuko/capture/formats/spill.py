@@ -13,17 +13,17 @@ from chimbuko.capture.formats.readers.events import EVENT, Kind
 from chimbuko.core.arrays import Int64Array, Table
 
 RUN_ROWS: Final = 1 << 19
-"""20 MB."""
+"""Number of rows that are sorted at once, which take 20 MB."""
 WINDOW_ROWS: Final = 1 << 19
 
 
 class Spill:
-    """Events on a disk, of which all are known before the first is wanted.
+    """Events on a disk, all of which are written before the first is read.
 
     Parameters
     ----------
     folder
-        Where the temporary file is.
+        Folder of the temporary file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,9 +47,9 @@ class Spill:
             self._write_run()
 
     def windows(self, period_ns: int) -> Iterator[Table]:
-        """All of them, ordered, and cut where a period of time is over, or before where there are many.
+        """Yield all events in order of time, one period at a time; a period with many events is split.
 
-        Periods in which there is nothing are left out.
+        Empty periods are left out.
         """
         self._write_run()
         self._file.flush()

@@ -64,7 +64,7 @@ class ClockOffsets:
         """
 
     def take(self, stream: StreamName, moments: list[Moment], step: TraceStep) -> None:
-        """One step of a stream: its events, as they are, and the arrays that they are of."""
+        """Take one step of a stream: its events, and the arrays that they come from."""
         for moment in moments:
             if isinstance(moment, MessageEnd):
                 self._message(stream.rank, moment)
@@ -137,7 +137,7 @@ class Merged:
     """Result of a merge."""
 
     streams: list[StreamName] = field(default_factory=list)
-    """Streams that it is made of, each with its rank in it."""
+    """Streams that the merged trace is made of, each with its rank there."""
     moved: list[tuple[str, int, int]] = field(default_factory=list)
     """Programs whose ranks others have: by name, the first of their ranks before and in the trace."""
     rows: int = 0
@@ -234,7 +234,7 @@ def _clocks(sources: Sequence[StreamName], result: Merged) -> ClockOffsets | Non
 def _steps(
     stream: StreamName, clocks: ClockOffsets | None, moments: Moments
 ) -> Iterator[tuple[TraceStep, list[Moment], StreamNames]]:
-    """Each step of a stream with its events, on the common clock."""
+    """Yield each step of a stream with its events, on the common clock."""
     with StreamReader(stream.path, BP_FILE, rank=stream.rank, first_rank=stream.first_rank) as reader:
         while not isinstance(step := reader.next_step(SILENCE_S), Waiting):
             if clocks is not None:

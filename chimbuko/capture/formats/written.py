@@ -19,7 +19,7 @@ class TraceWriter(Protocol):
         """Begin the rank that everything that follows belongs to."""
 
     def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
-        """The next events of the rank."""
+        """Write the next events of the rank."""
 
     def close(self) -> None:
         """Write its end; the file stays open."""

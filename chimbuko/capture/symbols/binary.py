@@ -63,7 +63,7 @@ class Binary:
         return memoryview(self.data)[begin : begin + size]
 
     def symbols(self) -> Symbols:
-        """Return the functions of the binary; none where it was stripped."""
+        """Return the functions of the binary; none if it was stripped."""
         for name in (".symtab", ".dynsym"):
             table = self.elf.get_section_by_name(name)
             if table is not None and table["sh_type"] in ("SHT_SYMTAB", "SHT_DYNSYM"):

@@ -18,7 +18,7 @@ stand, the format of an offset, and where in a segment's row its offset and its 
 
 
 def build_id(path: Path) -> str:
-    """Return the build id in hexadecimal; empty where the file has none, or is not an ELF file.
+    """Return the build id in hexadecimal; empty if the file has none, or is not an ELF file.
 
     Only a few hundred bytes are read.
 

@@ -40,7 +40,7 @@ class LineRows:
     lines: npt.NDArray[np.int64]
 
     def at(self, address: int) -> tuple[int, int] | None:
-        """Return file and line of the instruction at an address; None where they are not known."""
+        """Return file and line of the instruction at an address; None if they are not known."""
         found = int(np.searchsorted(self.addresses, np.uint64(address), side="right")) - 1
         if found < 0 or self.files[found] == END:
             return None

@@ -30,7 +30,7 @@ _libc.free.argtypes = [ctypes.c_void_p]
 
 
 def _load() -> Callable[..., int | None] | None:
-    """Return the demangling function of the C++ library; None where there is none.
+    """Return the demangling function of the C++ library; None if there is none.
 
     TAU uses the same function for its own names. ADIOS2 is written in C++, so the library is there.
     """

@@ -32,7 +32,7 @@ class BinarySymbols(msgspec.Struct):
     places: dict[int, SourceLocation] = {}
     """Source locations by address in the binary: all that were asked for, and others."""
     problem: str = ""
-    """Why functions have no names, and what to do about it; empty where they have."""
+    """Why functions have no names, and what to do about it; empty if they have."""
     is_without_lines: bool = False
     """Whether its debug information takes too long to read."""
 

@@ -171,7 +171,7 @@ class Resolver:
         return False
 
     def _distrusted(self, path: str, addresses: int) -> str:
-        """Return why the present binary cannot be taken for the one that ran; empty where it can."""
+        """Return why the present binary cannot be taken for the one that ran; empty if it can."""
         process = self._process
         if process is None:
             return f"{self._gone}; link it with -no-pie"

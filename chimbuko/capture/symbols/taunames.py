@@ -22,7 +22,7 @@ class Unresolved:
 
     address: int
     path: str
-    """Path of its binary; empty where TAU did not know that either."""
+    """Path of its binary; empty if TAU did not know that either."""
     is_entry: bool
     """Whether the function begins at the address, and does not only contain it."""
 

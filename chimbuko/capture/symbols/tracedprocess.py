@@ -26,7 +26,7 @@ class TracedProcess:
     executable: str
     host: str
     started_us: int
-    """Time at which TAU began, in µs since the epoch; 0 where it is not known."""
+    """Time at which TAU began, in µs since the epoch; 0 if it is not known."""
 
     @staticmethod
     def of(metadata: AnyMapping[tuple[int, int, str], str], rank: int) -> TracedProcess | None:

@@ -14,7 +14,7 @@ hundreds of MB in each process, of which we use nothing."""
 
 
 def adios2_bindings() -> Any:
-    """The module ``adios2.bindings``, loaded at the first call: most of our commands need no stream.
+    """Return the module ``adios2.bindings``, loaded at the first call: most of our commands need no stream.
 
     Raises
     ------

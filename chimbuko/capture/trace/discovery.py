@@ -76,7 +76,7 @@ class StreamName:
 
 
 def parse_stream_path(path: Path, prefix: str = STREAM_PREFIX) -> StreamName | None:
-    """Program and rank of a stream, or None where the name is not one of TAU's."""
+    """Return the program and rank of a stream, or None if the name is not one of TAU's."""
     name = path.name.removesuffix(CONTACT_SUFFIX)
     path = path.with_name(name)
     if match := re.fullmatch(re.escape(prefix) + _INSTANCE + _EXECUTABLE_AND_RANK, name):
@@ -139,7 +139,9 @@ def _told_apart(streams: list[StreamName]) -> list[StreamName]:
 
 
 def with_ranks_apart(groups: Iterable[Sequence[StreamName]]) -> list[StreamName]:
-    """Streams of all groups: the ranks of one that shares any with those before it follow theirs."""
+    """Return the streams of all groups: the ranks of one that shares any with those before it follow
+    theirs.
+    """
     taken: set[int] = set()
     apart: list[StreamName] = []
     for group in groups:
@@ -154,8 +156,8 @@ def with_ranks_apart(groups: Iterable[Sequence[StreamName]]) -> list[StreamName]
 
 
 def find_live(folder: Path, prefix: str = STREAM_PREFIX) -> list[tuple[StreamName, Transport]]:
-    """Streams that are being written into ``folder``, or whose SST contact file stands there, sorted by
-    program and rank.
+    """Return the streams that are being written into ``folder``, or whose SST contact file stands there,
+    sorted by program and rank.
     """
     found = []
     for name in os.listdir(folder):

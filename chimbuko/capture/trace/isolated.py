@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 def readable(streams: Sequence[StreamName]) -> tuple[list[StreamName], list[str]]:
-    """The recorded streams that can be opened, and one line for each that cannot.
+    """Return the recorded streams that can be opened, and one line for each that cannot.
 
     Raises
     ------

@@ -55,10 +55,10 @@ in a step of 2.4 MB, against 6 ms)."""
 
 
 WAIT = -1.0
-"""As a time-out: wait until there is a step, or the stream has ended."""
+"""Time-out that never passes: a reader waits until there is a step, or the stream has ended."""
 
 LOOK_UP_PATIENCE_S = 2.0
-"""So long a caller that does not want to wait is kept while names are looked up."""
+"""Longest time in seconds for which looking up names delays a caller that does not want to wait."""
 
 
 class StreamReader:
@@ -82,8 +82,8 @@ class StreamReader:
     first_step
         Steps before this one are passed over: names are taken from them, and no data is read.
     begin
-        Of the steps before this one only step 0 is looked at, and that for its names: in a followed file the
-        metadata of the others may have been given back.
+        Steps before this one are skipped, but for the names in step 0: in a followed file the metadata of the
+        others may have been given back.
     names
         What is known of the stream already; it is added to.
     first_rank
@@ -250,7 +250,9 @@ class StreamReader:
         return buffer
 
     def _buffer(self, name: str, rows: int) -> UInt64Array:
-        """A view of reused memory: fresh pages cost more than the analysis (68 against 250 M events/s)."""
+        """Return a view of reused memory: fresh pages cost more than the analysis (68 against 250 M
+        events/s).
+        """
         held = self._buffers.get(name)
         if held is None or len(held) < rows:
             held = np.empty((rows + rows // 4 + 1024, ARRAY_COLUMNS[name]), np.uint64)
@@ -334,7 +336,7 @@ class StreamReader:
 
 
 def _lost_steps(path: Path) -> frozenset[int]:
-    """Steps of which a kept stream holds no data, but zeros."""
+    """Return the steps of which a kept stream holds no data, but zeros."""
     try:
         return frozenset(map(int, (path / LOST_STEPS).read_text().split()))
     except OSError:
@@ -355,6 +357,6 @@ def _is_number(text: str) -> bool:
 
 
 def _text(described: dict[str, Any]) -> str:
-    """An attribute's text: the low-level listing puts literal double quotes around it."""
+    """Return an attribute's text: the low-level listing puts literal double quotes around it."""
     value = str(described["Value"])
     return value[1:-1] if len(value) >= 2 and value[0] == value[-1] == '"' else value

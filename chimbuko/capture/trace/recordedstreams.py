@@ -33,7 +33,7 @@ def note_recorded(run: RunDirectory, streams: Sequence[StreamName]) -> None:
 
 
 def recorded_streams(run: RunDirectory) -> list[StreamName]:
-    """The streams of a run that lie where they were noted, or in the run's own folder for traces."""
+    """Return the streams of a run that lie where they were noted, or in the run's own folder for traces."""
     beside = run.trace / "*.bp"
     if not run.recorded_path.exists():
         return find_recorded([str(beside)]) if any(run.trace.glob("*.bp")) else []

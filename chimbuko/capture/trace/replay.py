@@ -34,7 +34,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Pace:
-    """When each step is due."""
+    """Pace of a replay: the time at which each step is due."""
 
     factor: float
     """Factor by which the replay is faster than the trace's own time; infinite for as fast as possible."""
@@ -48,7 +48,7 @@ class Pace:
 
 
 def start_of(path: Path) -> int | None:
-    """Trace time at which a recorded stream begins, in µs; None where it has no events.
+    """Trace time at which a recorded stream begins, in µs; None if it has no events.
 
     Raises
     ------
@@ -61,7 +61,9 @@ def start_of(path: Path) -> int | None:
 
 
 def steps_of(reader: StreamReader) -> Iterator[TraceStep]:
-    """All steps of a recorded stream up to a damaged one: a writer that was killed leaves half a step."""
+    """Yield all steps of a recorded stream up to a damaged one: a writer that was killed leaves half a
+    step.
+    """
     try:
         while isinstance(step := reader.next_step(END_WAIT_S), TraceStep):
             yield step

@@ -94,7 +94,7 @@ def shield_environment(
 
 
 def shield_problems(folder: Path, streams: int = 0) -> list[str]:
-    """Return sentences on the shield for a run's summary; none where it was active.
+    """Return sentences on the shield for a run's summary; none if it was active.
 
     Parameters
     ----------

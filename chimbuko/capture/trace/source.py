@@ -31,16 +31,16 @@ class TraceSource(Protocol):
 
     @property
     def written_steps(self) -> int | None:
-        """Return the number of steps that the writer has completed; None where only the writer knows."""
+        """Return the number of steps that the writer has completed; None if only the writer knows."""
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
-        """The next step, or why there is none within ``timeout_s`` seconds; None for as long as is wise."""
+        """Return the next step, or why none came within ``timeout_s`` seconds; None: as long as is wise."""
 
     def give_back(self, first_step: int) -> None:
-        """All that steps before this one have brought is kept: nobody will ask for them again."""
+        """Give back the steps before this one, whose content is kept elsewhere by now."""
 
     def end(self) -> None:
-        """Nobody writes any more: what is there is all."""
+        """Note that nobody writes any more, so that the steps that are there are all."""
 
     def close(self) -> None:
-        """Let go of it in order."""
+        """Close the source in order."""

@@ -29,7 +29,7 @@ _OF_A_RUN = re.compile(r"chimbuko-(?:[0-9a-f]{12}|overhead)-.+")
 KEPT_SST_STEPS = 4
 """The newest steps that a writer over SST keeps in memory, read or not, for a reader that comes late."""
 UNREAD_SST_STEPS = 4
-"""Steps beyond these that it keeps for a reader that is slow: the first one of all, and what is not read."""
+"""Further steps that a writer over SST keeps for a slow reader: the first step, and unread ones."""
 
 SAFE_SST_PARAMETERS = {
     "RendezvousReaderCount": "0",
@@ -66,7 +66,7 @@ SELECT_FILE_NAME = "tau-select.txt"
 """The select file among a run's settings."""
 
 CLAIMS_FOLDER = ".ranks"
-"""Beside the streams of a run: an empty file for each rank of a program that our tracer traces."""
+"""Folder beside the streams of a run, with an empty file for each rank that our tracer traces."""
 INSTANCES_VARIABLE = "CHIMBUKO_INSTANCES"
 """Set where our tracer notes that two programs take themselves for the same rank."""
 
@@ -84,7 +84,9 @@ class Patterns:
     exclude: tuple[str, ...] = ()
 
     def allows(self, name: str) -> bool:
-        """As TAU decides: exact names before wildcards, exclusion before inclusion."""
+        """Return whether TAU would record a timer: exact names go before wildcards, then exclusion before
+        inclusion.
+        """
         if name in self.exclude:
             return False
         if name in self.include:
@@ -150,7 +152,7 @@ class TimerFilter:
         )
 
     def text(self) -> str:
-        """As a select file."""
+        """Return the text of a select file."""
         sections = {
             "INCLUDE_TIMERS": self.timers.include,
             "EXCLUDE_TIMERS": self.timers.exclude,
@@ -255,7 +257,7 @@ class WriterSettings:
     prefix: Path
     period_us: int
     is_periodic: bool
-    """Without it a step is written only where it grows too large, and at the end."""
+    """Whether a step is written each period; else only when it grows too large, and at the end."""
     config_file: Path | None
     select: TimerFilter
     has_instances: bool
@@ -296,7 +298,7 @@ class WriterSettings:
         return any(engine.get("type") == SST for engine in engines)
 
     def stream_path(self, program: str, rank: int, first_rank: int = 0) -> Path:
-        """TAU's name of the stream of one rank; ``first_rank`` is added to what the prefix says it to be."""
+        """Return TAU's path of a rank's stream; ``first_rank`` is added to the first rank in the prefix."""
         prefix = self.prefix.name
         if first_rank:
             name, _, number = prefix.rpartition(".")

@@ -12,8 +12,8 @@ from chimbuko.runtime.process.lifetime import log
 
 PAUSE_S = 0.01
 AFTER_END_S = 4.0
-"""So long a step of a live stream waits for its names after its program has ended: soon after that an agent
-gives up streams that bring nothing."""
+"""Time in seconds for which a step of a live stream waits for its names after its program has ended. Soon
+afterwards, an agent gives up streams that bring nothing."""
 TOO_LATE = "its end came before they were looked up, as the node was busy; leave a core free for the analysis"
 
 _logged: set[tuple[str, str]] = set()
@@ -26,11 +26,11 @@ class UnnamedFunctions:
     Parameters
     ----------
     path
-        Of the stream, for messages.
+        Path of the stream, for messages.
     rank
-        Of the process, as in its metadata. Where nothing else is found, it distinguishes functions.
+        Rank of the process, as in its metadata. If no name is found, it distinguishes functions.
     names
-        Get what is found, and why something is not.
+        Names of the stream, to which names that are found are added, and why others are missing.
     """
 
     def __init__(self, path: Path, rank: int, names: StreamNames) -> None:
@@ -45,7 +45,7 @@ class UnnamedFunctions:
         """Time at which the program was first seen to have ended, while names are looked up."""
 
     def put(self, kind: str, number: int, name: str) -> None:
-        """A name that holds an address has come."""
+        """Take a name that holds an address."""
         if number not in self._names.of_kind(kind):
             self._waiting[kind, number] = name
 

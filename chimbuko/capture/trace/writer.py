@@ -149,7 +149,7 @@ class StreamWriter:
         return contiguous
 
     def _write_names(self, names: StreamNames) -> None:
-        """Each once, as TAU does: over SST it travels with this step only."""
+        """Write each name once, as TAU does: over SST it travels with this step only."""
         attributes = {f"timer {number}": name for number, name in names.timers.items()}
         attributes |= {f"counter {number}": name for number, name in names.counters.items()}
         attributes |= {f"event_type {number}": name for number, name in names.event_types.items()}

@@ -54,7 +54,7 @@ class Communication:
                 ends.popitem(last=False)
 
     def sent_us(self, program: int, message: Message) -> int | None:
-        """Return when a received message was sent, on the clock of its source; None where it is not known."""
+        """Return when a received message was sent, on the clock of its source; None if it is not known."""
         return self._sent.get(_key(program, message)) if message.number else None
 
     def entered_us(self, program: int, operation: Collective) -> dict[int, int]:

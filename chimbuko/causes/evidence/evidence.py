@@ -118,7 +118,7 @@ class Evidence:
         self._ordinary[call.program, call.function] = call
 
     def ordinary(self, flag: Flag) -> Flag | None:
-        """Return an ordinary call of the same function; None where none is known."""
+        """Return an ordinary call of the same function; None if none is known."""
         return self._ordinary.get((flag.program, flag.function))
 
     def remove(self, call_id: str) -> None:
@@ -181,9 +181,9 @@ class Evidence:
         Parameters
         ----------
         ranks
-            Ranks of which the call waited for one; None where it may be any rank.
+            Ranks of which the call waited for one; None if it may be any rank.
         done_us
-            When that rank sent or came, on the common clock; None where it is not known.
+            When that rank sent or came, on the common clock; None if it is not known.
         """
         candidates = self._explaining(wait, ranks, done_us)
         own = [flag for flag in candidates if not flag.is_wait or self.is_held_up(flag)]

@@ -19,7 +19,7 @@ from chimbuko.core.pauses import Pause, pause_of
 from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, RankLoss
 
 LEAST_UNFLAGGED_US = 5_000.0
-"""Excess from which on calls that are not flagged are looked at."""
+"""Excess from which calls that are not flagged are looked at."""
 GAP_SHARE = 0.5
 """Share of the excess that must lie in one gap between inner calls, for the time to have been lost there."""
 
@@ -62,9 +62,9 @@ class Flag:
     ancestors: tuple[tuple[str, str], ...]
     """Ids and functions of the calls around it, innermost first."""
     children: tuple[Child, ...]
-    """Calls that it made, in order of time, as far as the window has them."""
+    """Calls inside the call, in order of time, as far as the window has them."""
     calls_made: int
-    """Number of calls that it made."""
+    """Number of calls that the call made."""
     messages: tuple[Message, ...]
     """Messages sent and received in it, not in calls inside it."""
     waits: Waits
@@ -86,8 +86,7 @@ class Flag:
     paused: tuple[tuple[Pause, str, int], ...] = ()
     """Pauses that Python made in it alone, each with what it was about and its length in µs."""
     loss: HeldUp | None = None
-    """Way in which the node kept the rank from running, if this is no call but the time of that; None for a
-    call.
+    """Way in which the node kept the rank from running, if this stands for such a time; None for a call.
     """
 
     @property
@@ -119,7 +118,7 @@ class Flag:
 
     @property
     def has_all_children(self) -> bool:
-        """Whether the window has all calls that it made."""
+        """Whether the window has all calls that the call made."""
         return len(self.children) == self.calls_made
 
     @property

@@ -54,7 +54,7 @@ def gpu_activities(
     usual
         GPU rows of a longer time, which may contain the others.
     pid
-        Process id; None where it is not known.
+        Process id; None if it is not known.
     """
     inside_us = overlaps_us(rows, begin_us, end_us)
     is_its = (inside_us > 0) & np.isin(rows["pid"], (ANYBODY, -2 if pid is None else pid))
@@ -92,7 +92,7 @@ class Rival:
     """Name in sentences."""
     is_foreign: bool
     ran_us: float
-    """Time that it ran on this core while the call lost time."""
+    """Time that the process ran on this core while the call lost time."""
     core: int
 
 
@@ -271,7 +271,7 @@ class NodeEvidence:
             rows.forget_before(time_us)
 
     def activity(self, flag: Flag, disturbed: Iterable[tuple[int, int]] = ()) -> ThreadActivity | None:
-        """Return the activity of a call's thread while the call lost time; None where nothing is known.
+        """Return the activity of a call's thread while the call lost time; None if nothing is known.
 
         Parameters
         ----------
@@ -321,7 +321,7 @@ class NodeEvidence:
         return tuple(sorted(found, key=lambda rival: (-rival.ran_us, rival.name)))
 
     def allowed(self, flag: Flag) -> frozenset[int]:
-        """Return the cores on which the thread of a call may run; none where they are not known."""
+        """Return the cores on which the thread of a call may run; none if they are not known."""
         name = self._nodes[flag.node].names.get(self._tid(flag) or 0)
         return frozenset(parse_cpulist(name.cpus) if name is not None else ())
 
@@ -407,7 +407,7 @@ def _ran_us(rows: Rows, begin_us: int, end_us: int) -> list[float]:
 
 
 def _called(other: np.void) -> str:
-    """Return the name in sentences of a process that is none of the program."""
+    """Return the name in sentences of a process from outside the program."""
     name, user = (other[what].decode(errors="replace") for what in ("name", "user"))
     return ANALYSIS if is_of_analysis(name) else f"{spoken(name)} ({user}, process {other['pid']})"
 

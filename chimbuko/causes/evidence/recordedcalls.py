@@ -96,7 +96,7 @@ class _Calls:
     parents: Indices
     """Number of the call around each; ``NONE`` if that one was not entered or left there."""
     callers: Runtimes
-    """Timer of the call around each, also where that is not known as a whole; ``NONE`` without one."""
+    """Timer of the call around each, even if only a part of that call is known; ``NONE`` without one."""
     tops: Indices
     """Call whose own time each stretch between two rows of one thread is."""
     from_us: Runtimes
@@ -119,10 +119,10 @@ class RecordedLosses:
         self._children_us = self._sums(calls.parents, self._runtimes_us)
         self._exclusive_us = self._runtimes_us - self._children_us
         self._talking = self._talking_threads()
-        """Threads that others wait for; what further threads are in is no reason."""
+        """Threads for which others wait. Calls of further threads are no reason for a wait."""
 
     def during(self, asked: Interval) -> CallRecord | None:
-        """Return the record of the call that lost most time by itself in the interval; None where none lost
+        """Return the record of the call that lost most time by itself in the interval; None if none lost
         enough.
 
         The expected runtime is the median of the other calls of the function with the same caller, which are

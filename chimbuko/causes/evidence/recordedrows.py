@@ -58,7 +58,7 @@ class Interval:
     least_us: float
     """Minimum excess of a wait that is wanted."""
     least_own_us: float = 0.0
-    """Minimum time that a call lost by itself to be wanted; 0 where only waits are."""
+    """Minimum time that a call lost by itself to be wanted; 0 if only waits are."""
 
 
 class RecordedRows:
@@ -123,7 +123,7 @@ class RecordedRows:
         return bool(self._stretches[at] == self._stretches[last])
 
     def id_at(self, row: int) -> str:
-        """Return the id of the call that was entered in a row; empty where it is not known."""
+        """Return the id of the call that was entered in a row; empty if it is not known."""
         at = self._step_at(row)
         if at < 0 or not self._steps[at].is_whole:
             return ""

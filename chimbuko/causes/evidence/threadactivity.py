@@ -66,9 +66,9 @@ class ThreadActivity:
     ran_us: float
     """Time on a core."""
     waited_us: float
-    """Wait for a core beyond what is usual of it for running so long, or for being woken so often."""
+    """Wait for a core beyond the usual wait of a thread that runs so long, or is woken so often."""
     usual_wait_us: float = 0.0
-    """Wait for a core that is usual of it: it comes with running, and is no cause of its own."""
+    """Usual wait for a core, which comes with running and is no cause of its own."""
     system_us: float = 0.0
     """Part of the time on a core that was spent in the kernel."""
     asleep_us: dict[tuple[str, int], float] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class ThreadActivity:
     minor_faults: float = 0.0
     major_faults: float = 0.0
     slices: float = 0.0
-    """Number of times that it was put on a core."""
+    """Number of times that the thread was put on a core."""
     moves: int = 0
     """Number of looks that found it on another core than before."""
     looks: int = 0

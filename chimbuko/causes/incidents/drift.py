@@ -36,7 +36,7 @@ class Drift:
     lost_us: float
     """Time that all its calls took more than they would have at first."""
     before: int = 0
-    """Number of calls before it became slower; 0 where that is not known."""
+    """Number of calls before it became slower; 0 if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _with_enough_calls(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def _moved_by(first: Stretch, later: Stretch) -> float:
-    """Return by how much all runtimes are longer, in the logarithm; 0 where that may be chance."""
+    """Return by how much all runtimes are longer, in the logarithm; 0 if that may be chance."""
     was, now = _ln_quartiles(first.counts), _ln_quartiles(later.counts)
     spread = max(float(was[2] - was[0]), float(now[2] - now[0]), LEAST_SPREAD)
     moved = float((now - was).min())

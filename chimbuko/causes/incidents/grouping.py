@@ -22,7 +22,7 @@ SAME_STOP_SHARE = 0.8
 
 
 def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> str:
-    """Return the call that explains most of this one's excess; empty where the node does, or none of
+    """Return the call that explains most of this one's excess; empty if the node does, or none of
     ``flags``.
     """
     if main_part(parts).kind in IN_NODE:
@@ -66,7 +66,7 @@ def _holds(call: Flag, loss: Flag, parts: Mapping[str, Sequence[Part]]) -> bool:
 
 
 def root_of(call_id: str, leads: Mapping[str, str], flags: Mapping[str, Flag]) -> str:
-    """Return the last call of the chain from a call; empty where none of them is among ``flags``.
+    """Return the last call of the chain from a call; empty if none of them is among ``flags``.
 
     Behind a flagged call that is no wait, it is the last one that is flagged, or lost time by itself. Where
     calls lead to each other in a circle, one of them is the last, whichever the chain begins with.
@@ -101,7 +101,7 @@ Culprit = tuple[str, str]
 
 
 def culprit_of(flag: Flag, parts: Sequence[Part]) -> Culprit | None:
-    """Return the process that a call's time was lost to; None where it was no other program."""
+    """Return the process that a call's time was lost to; None if it was no other program."""
     main = main_part(parts)
     is_taken = main.kind == WAITED_FOR_CORE.id and main.is_foreign
     return (flag.node, main.by) if is_taken else None

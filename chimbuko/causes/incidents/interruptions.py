@@ -64,7 +64,7 @@ def because(found: Recurrence, lost: Lost, nodes: NodeEvidence | None = None) ->
 
 
 MOST_US = 20_000.0
-"""Cost from which on a delay stands for itself: people see that something stood still."""
+"""Cost from which a delay stands for itself: people see that something stood still."""
 LEAST = 16
 """Minimum number of short delays that are a finding."""
 LEAST_FUNCTIONS = 3
@@ -74,7 +74,7 @@ MODE_END = 0.2
 ``robust``.
 """
 FAR = 3
-"""Number of octaves above that of their median from which on delays stand for themselves, even without a gap
+"""Number of octaves above that of their median from which delays stand for themselves, even without a gap
 between.
 """
 MOST_EXAMPLES = 5

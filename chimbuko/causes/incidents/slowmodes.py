@@ -39,7 +39,7 @@ class SlowMode:
     """Median of the slow ones; ``usual_us`` is that of the others."""
     usual_us: float
     lost_us: float
-    """Mean of what one of them takes more."""
+    """Mean time that a slow call takes beyond ``usual_us``."""
 
 
 def slow_mode(
@@ -90,7 +90,7 @@ def slow_mode(
 
 
 def _partings(counts: Float64Array, calls: Float64Array) -> list[int]:
-    """Return the buckets from which on a mode of its own may begin: hardly any calls are near."""
+    """Return the buckets from which a mode of its own may begin: hardly any calls are near."""
     used = np.flatnonzero(counts)
     if len(used) < 2:
         return []

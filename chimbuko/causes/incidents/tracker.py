@@ -135,7 +135,7 @@ class IncidentTracker:
         return self._regrouped(touched, members)
 
     def incident(self, call_id: str) -> Incident | None:
-        """Return the incident that a call belongs to; None where it is not known, or forgotten."""
+        """Return the incident that a call belongs to; None if it is not known, or forgotten."""
         return self._incidents.get(self.incident_of.get(call_id, 0))
 
     @contextmanager
@@ -152,7 +152,7 @@ class IncidentTracker:
         return joined or leads_to(flag, self.parts[flag.id], self.evidence.flags)
 
     def _taken_by_same(self, concerned: set[str]) -> set[str]:
-        """Return other calls that lost their core to those who took that of these."""
+        """Return other calls whose core was taken by the same processes."""
         same: set[str] = set()
         for call_id in concerned:
             culprit = culprit_of(self.evidence.flags[call_id], self.parts[call_id])
@@ -314,7 +314,7 @@ class IncidentTracker:
         return NodeLoss(loss.id, loss.rank, loss.entry_us, loss.exit_us, loss.excess_us, beyond_us)
 
     def _awaited(self, flags: list[Flag]) -> int | None:
-        """Return the one rank that calls waited for that lead nowhere; None where it is not known."""
+        """Return the one rank that calls waited for that lead nowhere; None if it is not known."""
         waiting = {flag.rank for flag in flags}
         parts = (part for flag in flags for part in self.parts[flag.id])
         named = {part.rank for part in parts if part.rank is not None} - waiting

@@ -12,17 +12,17 @@ from chimbuko.core.calls.functionnames import short_name
 from chimbuko.core.calls.waiting import Waits
 
 MORE_CALLS_RATIO = 1.5
-"""Number of calls made, relative to an ordinary call of the function, from which on they are a cause."""
+"""Number of calls made, relative to an ordinary call of the function, from which they are a cause."""
 MORE_BYTES_RATIO = 2.0
-"""Bytes moved, relative to an ordinary call of the function, from which on they are a cause."""
+"""Bytes moved, relative to an ordinary call of the function, from which they are a cause."""
 COUNTER_RATIO = 2.0
-"""Rise of a counter, relative to an ordinary call of the function, from which on it is a cause."""
+"""Rise of a counter, relative to an ordinary call of the function, from which it is a cause."""
 
 
 def more_calls(flag: Flag, evidence: Evidence) -> Iterator[Part]:
-    """Yield what the further calls took, where calls are judged with what is inside them.
+    """Yield the time of additional calls, if inclusive runtimes are judged.
 
-    The calls that the window of the call has say how long each of them takes.
+    The calls inside this one that its window holds say how long each takes.
     """
     ordinary = evidence.ordinary(flag)
     if flag.is_exclusive or ordinary is None or not flag.children:
@@ -35,7 +35,7 @@ def more_calls(flag: Flag, evidence: Evidence) -> Iterator[Part]:
 
 
 def more_bytes(flag: Flag, evidence: Evidence) -> Iterator[Part]:
-    """Yield what the further bytes took, at the speed of an ordinary call; with the sender, if known."""
+    """Yield the time of additional bytes, at the speed of an ordinary call; with the sender, if known."""
     ordinary = evidence.ordinary(flag)
     if ordinary is None or not ordinary.size_bytes:
         return

@@ -50,7 +50,7 @@ class Cause:
     is_wait: bool = False
     """Whether the call waited for another one."""
     find: Finder | None = None
-    """Finds it while other causes may explain as much; None where it only claims what the others leave."""
+    """Finds it while other causes may explain as much; None if it only claims what the others leave."""
     claim: Finder | None = None
     """Claims what all finders left unexplained."""
     clause: Callable[[Part, int | None], str] = _no_clause

@@ -14,7 +14,7 @@ from chimbuko.core.calls.waiting import puts_into_gpu_queue, waits_for_gpu
 from chimbuko.core.units import number_of
 
 THROTTLED, BUSY = 0.5, 0.8
-"""Share of the lost time in which a GPU was throttled or busy, from which on that is a cause."""
+"""Share of the lost time in which a GPU was throttled or busy, from which that is a cause."""
 MORE = 0.3
 """Excess of that share over the usual one that a cause needs: what is always so makes no call slower."""
 AT_WORK = 0.2

@@ -1,4 +1,4 @@
-"""Causes that lie in Python itself, of which the tracer of Python programs tells by counters."""
+"""Causes in Python itself, which the tracer of Python programs reports as counters."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _last_of(came_us: Mapping[int, int], flag: Flag) -> tuple[int, int] | None:
 def _waited_for_known(
     cause: Cause, flag: Flag, evidence: Evidence, rank: int, came_us: int
 ) -> Iterator[Part]:
-    """Yield the part of a wait for a rank that is known to have come at a time, on the common clock."""
+    """Yield the part of a wait for a rank whose time of arrival on the common clock is known."""
     culprit = evidence.culprit(flag, {rank}, came_us)
     late_us = min(flag.excess_us, came_us - flag.common_entry_us)
     if culprit is not None:

@@ -31,9 +31,9 @@ from chimbuko.monitor.procfs.systemcalls import (
 )
 
 LEAST_SHARE = 0.1
-"""Share of the excess from which on a part is named: less is within the uncertainty of samples."""
+"""Share of the excess from which a part is named: less is within the uncertainty of samples."""
 FULL = 0.95
-"""Share of the memory limit of a control group from which on the kernel frees pages for others."""
+"""Share of the memory limit of a control group from which the kernel frees pages for others."""
 MAJOR_FAULT_US = 100.0
 """Minimum time to read a page from storage."""
 READ_SHARE = 0.5
@@ -86,7 +86,7 @@ def _spent(flag: Flag, evidence: Evidence) -> Iterator[Part]:
 
 
 def _by(kind: str, flag: Flag, evidence: Evidence, activity: ThreadActivity, lost_us: float) -> str:
-    """Return what a thread slept for or in, or who ran meanwhile; empty where it is not known."""
+    """Return what a thread slept for or in, or who ran meanwhile; empty if it is not known."""
     if kind in (HELD_LOCK.id, OTHER_THREAD.id):
         return "".join(evidence.nodes.siblings(flag, HOLDER_SHARE * lost_us)[:1])
     if kind in (STORAGE.id, CHILD.id):

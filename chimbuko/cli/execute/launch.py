@@ -195,7 +195,7 @@ def _check_what(
 
 
 def _per_node(job: Job, nodes: int) -> int:
-    """Ranks on each node that has ranks."""
+    """Return the ranks on each node that has ranks."""
     with_ranks = nodes - job.is_dedicated
     if with_ranks == 0:
         raise ConfigError("--dedicated: there is no second node for the program")

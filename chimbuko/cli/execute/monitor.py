@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--core",
     type=click.IntRange(min=0),
-    help="Core of the sampler; default the last one, beside no worker where one is free.",
+    help="Core of the sampler; default the last one that no worker uses, else the last one.",
 )
 @click.option(
     "--csv", "folder", type=click.Path(path_type=Path), help="Folder for zs.data.RANK.csv and zs.RANK.log."

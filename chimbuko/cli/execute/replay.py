@@ -103,7 +103,7 @@ def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str,
 
 
 def _replay_all(streams: list[StreamName], folder: Path, engine: str, pace: Pace) -> list[Replayed]:
-    """One process per stream: two SST streams in one process can harm each other."""
+    """Replay each stream in a process of its own, as two SST streams in one process can harm each other."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(len(streams)) if math.isfinite(pace.factor) else None
     processes: list[SpawnProcess] = []

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 @click.option(
     "--no-command-line",
     is_flag=True,
-    help="Keep the program's name only, and none of its arguments; also from CHIMBUKO_NO_COMMAND_LINE.",
+    help="Keep the program's name only, and none of its arguments; also set by CHIMBUKO_NO_COMMAND_LINE.",
 )
 @click.option(
     "--advise", is_flag=True, help="At the end, say where and how the analysis had best run the next time."

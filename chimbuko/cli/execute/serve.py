@@ -101,6 +101,6 @@ def command(
 
 
 def _given(context: click.Context) -> set[str]:
-    """Names of the parameters that are on the command line."""
+    """Return the names of the parameters that are on the command line."""
     of_line = click.core.ParameterSource.COMMANDLINE
     return {name for name in context.params if context.get_parameter_source(name) is of_line}

@@ -79,11 +79,12 @@ def command(
 ) -> None:
     """Run PROGRAM, a Python script or a native program, recorded in TAU's layout.
 
-    Of a Python script the calls of its own functions are recorded, and its MPI calls by mpi4py; of a native
-    program its MPI calls and messages, and what was compiled with -finstrument-functions or names itself with
-    chimbuko.h. Functions that are called often and are short are left out, as far as --overhead wants it.
+    In a Python script, the calls of its own functions and its MPI calls by mpi4py are recorded. In a native
+    program, these are MPI calls and messages, functions compiled with -finstrument-functions, and regions
+    that are marked with chimbuko.h. Functions that are called often and are short are left out, as far as
+    --overhead wants it.
 
-    A Python program that is annotated for PerfFlowAspect has our annotations in place of that package.
+    Annotations of PerfFlowAspect in a Python program are taken over: that package is not needed.
 
     Python 3.11 itself executes lines of Python up to 2.5 times slower while any profiler listens to calls;
     --aspect and --annotated-only need none, nor does Python 3.12.
@@ -94,8 +95,8 @@ def command(
     TAU_ADIOS2_PERIOD (µs between steps, 2000000), TAU_ADIOS2_SELECT_FILE (timers to leave out),
     TAU_ADIOS2_CONFIG_FILE.
 
-    Processes that the program forks, and those of Python that it starts, are traced, too: they are
-    further ranks of it, <prefix>.<number>-<PROGRAM without .py>-<rank>.bp, where number + rank is theirs.
+    Processes that the program forks, and Python processes that it starts, are traced, too, as further
+    ranks. Their streams are <prefix>.<number>-<PROGRAM without .py>-<rank>.bp, for rank number + rank.
 
     \b
     Examples:
@@ -181,7 +182,9 @@ def _annotation(aspects: tuple[str, ...]) -> Callable[[], Compile]:
 
 
 def _made_main(script: str, compiled: Compile) -> tuple[dict[str, Any], CodeType]:
-    """The module ``__main__``, where a script may look itself up, and the script's code to run in it."""
+    """Return the module ``__main__``, where a script may look itself up, and the script's code to run
+    in it.
+    """
     path = os.path.abspath(script)
     with open(path, "rb") as file:
         code = compiled(file.read(), path, "exec", dont_inherit=True)
@@ -194,7 +197,7 @@ def _made_main(script: str, compiled: Compile) -> tuple[dict[str, Any], CodeType
 
 
 def _report_as_python_would(error: BaseException) -> None:
-    """The traceback, beginning in the program."""
+    """Print the traceback, beginning in the program."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in _NOT_THE_PROGRAM:
         trace = trace.tb_next
@@ -206,7 +209,7 @@ _interrupted: list[BaseException] = []
 
 
 def _end_as_interrupted() -> None:
-    """A program that Ctrl-C has ended died of that signal, for all who wait for it."""
+    """End by the signal of Ctrl-C, so that whoever waits for the program sees that."""
     if _interrupted:
         session.stop()
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -60,14 +60,14 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     metavar="RUN",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Run before, instead of RUN_A, for several runs on each side.",
+    help="A run before the change, in place of RUN_A. Repeatable, for several runs on each side.",
 )
 @click.option(
     "--after",
     metavar="RUN",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Run after, instead of RUN_B, for several runs on each side.",
+    help="A run after the change, in place of RUN_B. Repeatable, for several runs on each side.",
 )
 @click.option(
     "--by",
@@ -85,7 +85,7 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     metavar="LIMIT",
     multiple=True,
     help=f"Exit with {EXIT_SLOWER} if something takes longer by this much beyond chance: the run, all calls "
-    "of a function together, one of its calls, usually or in the mean; or findings cost more, by as much of "
+    "of a function together, one of its calls, usually or on average; or findings cost more, by as much of "
     "the time in calls: 5%. Only one of them: total:5% or total:2s, function:5% or function:2s, usual:5%, "
     "mean:5%, findings:5% or findings:2s; may be repeated.",
 )
@@ -117,13 +117,13 @@ def command(
     """Compare RUN_B, the run after, with RUN_A, the run before: folders of two runs.
 
     First comes whether the run is slower or faster, by wall time, and which functions make it so: by more
-    calls or fewer, longer or shorter ones, what is called once, waits. These rows add up to the difference.
+    calls or fewer, longer or shorter ones, functions called once, waits. These rows add up to the difference.
 
     Functions are marked as slower (▲) or faster (▼) where their usual runtime, or their mean with its rare
     long calls, has changed by 5 % or more, beyond chance and the noise of the machine. The mark = means a
     change of certainly less than 5 %, and · that the runs do not decide it.
 
-    How far two runs of the same lie apart one run on each side cannot tell; of several it is measured. With
+    One run on each side cannot show how much equal runs differ; of several it is measured. With
     three on each side, of a hundred comparisons of equal programs at most five name any difference.
 
     \b
@@ -156,7 +156,7 @@ def command(
 def _sides(
     runs: tuple[Path, ...], before: tuple[Path, ...], after: tuple[Path, ...]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """The runs before, and those after."""
+    """Return the runs before, and those after."""
     if runs and (before or after):
         raise ConfigError(f"{runs[0]}: say of each run whether it is one --before or one --after")
     if not (before or after) and len(runs) == 2:
@@ -217,7 +217,7 @@ class _Limits:
         for shift in found.functions:
             for change, least, which in (
                 (shift.usual, self.usual, ""),
-                (shift.mean, self.mean, " in the mean"),
+                (shift.mean, self.mean, " on average"),
             ):
                 effect = change.effect or 0.0
                 if change.verdict == "slower" and effect >= least:
@@ -388,7 +388,7 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
 def _columns(by: Literal["function", "path"]) -> list[Column]:
     """Return the columns of an effect: kind of runtime, both runtimes, calls of both runs, and the name."""
     numbers = [Column(title, True) for title in ("BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")]
-    return [Column("OF THE"), *numbers, Column(by.upper(), may_shrink=True)]
+    return [Column("RUNTIME"), *numbers, Column(by.upper(), may_shrink=True)]
 
 
 def _durations(runtimes_us: tuple[float | None, float | None]) -> list[str]:

@@ -79,7 +79,7 @@ def command(
     if rows:
         Output().table(list(_COLUMNS), rows)
     shown = f"{len(page.incidents):,} of {number_of(page.total, 'incidents')}"
-    others = f"{number_of(len(recurrences), 'findings')} of what recurs"
+    others = f"{number_of(len(recurrences), 'recurring findings')}"
     others += f", {len(metrics):,} in what programs publish" if metrics else ""
     print(f"{shown}; {others}", file=sys.stderr)
 
@@ -115,7 +115,7 @@ def _rows(
 
 
 def _metric_rows(metrics: list[MetricFinding], start_us: int) -> list[list[str]]:
-    """They lose no time, and no call is flagged because of them."""
+    """Return rows for findings in published quantities, which lose no time and have no flagged calls."""
     return [
         [
             one.id,

@@ -35,7 +35,7 @@ class NodeView(msgspec.Struct, frozen=True):
     end_us: int
     findings: list[DatedFinding]
     threads: list[ThreadLane]
-    """Those first that ran or waited most."""
+    """Threads of the node, those that ran or waited most first."""
     all_threads: int
     cores: list[CoreLane]
     all_cores: int

@@ -43,7 +43,7 @@ class RecalledStream(msgspec.Struct, frozen=True):
     """
     end_us: int
     file: str
-    """Empty where nothing was written."""
+    """Path of the file that was written; empty if none was."""
     remark: str
 
 

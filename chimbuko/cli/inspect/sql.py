@@ -172,7 +172,7 @@ def _plain(cell: Value) -> Value:
 
 
 def _text(cell: Value) -> str:
-    """All of a cell; an empty one for NULL."""
+    """Return all of a cell; an empty one for NULL."""
     if cell is None:
         return ""
     if isinstance(cell, dict | list):
@@ -181,7 +181,7 @@ def _text(cell: Value) -> str:
 
 
 def _shown(cell: Value) -> str:
-    """A cell on one line."""
+    """Return a cell on one line."""
     if isinstance(cell, bytes):
         return f"<{len(cell)} bytes>"
     if isinstance(cell, float):

@@ -66,7 +66,7 @@ END_S = 10.0
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Server processes on the port, for many browsers; they need WebSocket.",
+    help="Server processes on the port, for many browsers, which need WebSocket with more than one.",
 )
 @click.option(
     "--jobs-broker",
@@ -169,7 +169,7 @@ def command(
 
 
 def _folder_of_runs(path: Path | None) -> Path | None:
-    """The folder of runs that is meant; None where it is one run, or neither."""
+    """Return the folder of runs that is meant; None if it is one run, or neither."""
     folder = RUNS_FOLDER if path is None else path
     if RunDirectory(folder).info_path.exists():
         return None
@@ -180,7 +180,7 @@ def _folder_of_runs(path: Path | None) -> Path | None:
 
 @contextmanager
 def _address_file() -> Iterator[AddressFile]:
-    """A file for the address of this dashboard alone: beside it the run may have one of its own."""
+    """Yield a file for the address of this dashboard alone: beside it the run may have one of its own."""
     with HeldFolder("chimbuko-view-") as folder:
         yield AddressFile(folder / "address")
 

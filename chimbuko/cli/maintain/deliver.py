@@ -54,7 +54,10 @@ def command(run_dir: Path, folder: Path | None) -> None:
 
 
 def _check_over(run: RunDirectory) -> None:
-    """Not by what the run notes of its end: the disk for that may have been full, too."""
+    """Raise an error if the run still goes on.
+
+    The run's own note of its end is no evidence: the disk may have been too full to write it.
+    """
     info = run.read_info()
     if is_held(claim_name(info.id)):
         raise ConfigError(f"{info.name}: the run goes on; its agents deliver by themselves")
@@ -63,7 +66,9 @@ def _check_over(run: RunDirectory) -> None:
 
 
 def _reachable(run: RunDirectory) -> list[Path]:
-    """Folders with something to store; that of the store itself first, as the others go into it."""
+    """Return the folders with something to store; that of the store itself first, as the others go into
+    it.
+    """
     here = [Path(left.folder) for _, left in left_behind(run) if left.host == platform.node()]
     stores = [folder for folder in here if (folder / run.store_path.name).exists()]
     found = [*stores, *(folder for folder in (*here, *rescued_folders(run)) if _holds_something(folder))]
@@ -101,7 +106,7 @@ def _bring(run: RunDirectory, folder: Path) -> None:
 
 
 def _with_store_at_home(run: RunDirectory, info: RunInfo, folder: Path) -> RunInfo:
-    """The store of a run that died, which was on local storage, comes into its folder."""
+    """Move the store of a run that died from local storage into the run's folder."""
     try:
         bring_store_home(run, folder)
     except OSError as error:

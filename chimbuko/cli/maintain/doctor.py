@@ -34,8 +34,12 @@ MOST_STEPS = 20
 @click.option(
     "--bind", default=LOOPBACK, metavar="WHERE", help="Address to listen on, as of 'chimbuko serve'."
 )
-@click.option("--broker", envvar=BROKER_VARIABLE, metavar="URL", help=f"Broker; also from {BROKER_VARIABLE}.")
-@click.option("--store", envvar=STORE_VARIABLE, metavar="URL", help=f"Database; also from {STORE_VARIABLE}.")
+@click.option(
+    "--broker", envvar=BROKER_VARIABLE, metavar="URL", help=f"Broker; also set by {BROKER_VARIABLE}."
+)
+@click.option(
+    "--store", envvar=STORE_VARIABLE, metavar="URL", help=f"Database; also set by {STORE_VARIABLE}."
+)
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),

@@ -200,7 +200,7 @@ def archive(run_dir: Path | None, output: Path, as_json: bool) -> None:
 @click.option(
     "--store",
     metavar="URL",
-    help="PostgreSQL store that its provenance goes into; also from CHIMBUKO_STORE.",
+    help="PostgreSQL store that its provenance goes into; also set by CHIMBUKO_STORE.",
 )
 @JSON
 def import_run(source: Path, output: Path | None, store: str | None, as_json: bool) -> None:
@@ -312,7 +312,7 @@ def vacuum_run(run_dir: Path | None, as_json: bool) -> None:
 
 @contextmanager
 def _writing(run: RunDirectory, info: RunInfo) -> Iterator[Engine]:
-    """The store of a run."""
+    """Yield the store of a run."""
     engine = open_for_writing(run.used_store_url(info))
     try:
         yield engine

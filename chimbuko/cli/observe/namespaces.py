@@ -192,7 +192,7 @@ def analyse_namespace(
 
 
 def _repeat(look: Callable[[], str], period_s: float) -> None:
-    """Until Ctrl-C; what goes wrong is said, in one line, once where it goes on."""
+    """Print again each period until Ctrl-C. A problem is said in one line, and once while it lasts."""
     said = ""
     try:
         while True:

@@ -1,4 +1,4 @@
-"""The verbs of ``chimbuko namespaces`` for who serves: the service, its jobs, and workers for analyses."""
+"""Verbs of ``chimbuko namespaces`` that serve others: the service, its jobs, and workers for analyses."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from chimbuko.runtime.runs.directory import RunDirectory
 def command(run_dir: Path, as_json: bool) -> None:
     """Say with how many agents, on which cores, with which period and transport RUN is analysed best.
 
-    Of each node (of the four with most events): what a step takes with the analysis on all cores, on some of
-    the application's, or on cores of its own, by what its agents took for seconds, steps and events; and how
-    well each interval of the run is predicted by its others. 'chimbuko run' and 'chimbuko launch' follow
-    it with --advised RUN.
+    For each of the four nodes with most events, it says how long a step takes with the analysis on all cores,
+    on some of the application's, or on cores of its own. This follows from what the node's agents took for
+    seconds, steps and events. It also says how well each interval of the run is predicted by the others.
+    'chimbuko run' and 'chimbuko launch' follow the advice with --advised RUN.
 
     \b
     Examples:

@@ -34,7 +34,7 @@ Interval = tuple[float, float] | None
 
 
 def print_fits(fits: Sequence[Fit], held_out: dict[str, HeldOut]) -> None:
-    """Models with how well they predict."""
+    """Print models with how well they predict."""
     output = Output()
     columns = [Column("PART"), Column("POINTS", True), Column("ERROR", True), Column("R²", True)]
     columns += [Column("WORST", True), Column("AT THE LAST POINT", True), Column("SECONDS")]
@@ -55,7 +55,7 @@ def print_predictions(
     measured_s: Sequence[float | None],
     found: Agreement | None,
 ) -> None:
-    """One line for each placement, beside what was measured where it was, and how well that agrees."""
+    """Print a line for each placement, with the measured time if there is one, and how well both agree."""
     output = Output()
     columns = [Column("PLACEMENT"), Column("APPROACH"), Column("S/STEP", True), Column("SECONDS", True)]
     columns += [Column("95 %", True), Column("WAITS FOR")]
@@ -78,7 +78,7 @@ def print_predictions(
 
 
 def print_advice(advice: Advice, limit: int, parameter: str) -> None:
-    """The recommendation, and the best of all that was compared."""
+    """Print the recommendation, and the best of all placements that were compared."""
     output, best = Output(), advice.best
     output.line(f"best of {len(advice.ranked)}: {best.placement} ({best.approach})", "bold")
     beside = next(one for one in advice.ranked if not one.placement.groups)

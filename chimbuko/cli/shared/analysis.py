@@ -84,8 +84,8 @@ _OPTIONS = (
         "--max-per-function",
         "max_anomalies_per_function",
         type=int,
-        help="Most anomalies of one function that are recorded per rank and period: the most severe are, and "
-        "the others are counted; default 50.",
+        help="Most anomalies of one function that are recorded per rank and period. The most severe are "
+        "recorded, the others only counted; default 50.",
     ),
     click.option("--window", type=int, help="Calls kept before and after each anomaly; default 5."),
     click.option("--period", type=float, help="Seconds between two steps of the trace; default 1."),

@@ -50,12 +50,12 @@ class CallChoice:
     """Further values, by the names of the filters."""
 
     def filter(self, provenance: Provenance) -> CallFilter:
-        """As the filter of a query of a run; times count from the start of that.
+        """Return the filter for a query of a run, from whose start its times count.
 
         Raises
         ------
         ConfigError
-            A range or duration is none.
+            A range or a duration cannot be read.
         """
         first_rank, last_rank = _numbers("rank", self.rank)
         first_step, last_step = _numbers("step", self.step)
@@ -122,7 +122,7 @@ _RANGES = (
 
 
 def _options() -> Iterator[Decorator]:
-    """One for each filter, with the filter's own words."""
+    """Yield an option for each filter, with the filter's own words."""
     hints = get_type_hints(AnomalyFilter, include_extras=True)
     for name, option in _NAMES.items():
         described = next(one for one in hints[name].__metadata__ if isinstance(one, Meta))

@@ -30,7 +30,7 @@ MOST_ADVISED = 4
 
 
 def print_advice(advice: AgentAdvice, output: Output) -> None:
-    """One node: what is recommended, why, and all placements."""
+    """Print the advice for one node: the placement that is recommended, why, and all placements."""
     load = advice.load
     cores = f"--cores {advice.cores}" if advice.cores else "on all cores"
     settings = f"--agents {advice.agents} --period {advice.period_s:g} --transport {advice.transport} {cores}"
@@ -100,7 +100,7 @@ def as_advice(advice: AgentAdvice) -> dict[str, Any]:
 
 
 def show(result: Result, as_json: bool, advise: bool = False) -> None:
-    """The summary on standard error, or as JSON on standard output; without a summary, the problems.
+    """Print the summary on standard error, or as JSON on standard output; without a summary, the problems.
 
     Parameters
     ----------

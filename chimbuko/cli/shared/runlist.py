@@ -38,14 +38,14 @@ class ListedRun(msgspec.Struct, frozen=True):
     name: str
     id: str
     state: str
-    """As in ``RunInfo``; or ``died``."""
+    """State as in ``RunInfo``, or ``died``."""
     exit_code: int | None
     """The program's; None while it runs and for recorded traces."""
     started_us: int
     duration_us: int | None
-    """Up to now where it goes on; None where it died."""
+    """Duration of the run, up to now while it goes on; None if it died."""
     ranks: int | None
-    """None where the store cannot be read."""
+    """Number of ranks; None if the store cannot be read."""
     anomalies: int | None
     """All that were found."""
     stored_bytes: int
@@ -88,7 +88,7 @@ def list_runs(runs: Iterable[RunDirectory]) -> Listing:
 
 
 def list_store(url: str) -> Listing:
-    """The runs of a store.
+    """Return the runs of a store.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def list_store(url: str) -> Listing:
 
 
 def print_listing(listing: Listing) -> None:
-    """As a table on standard output."""
+    """Print runs as a table on standard output."""
     rows = [
         [
             _shown_name(run),

@@ -109,12 +109,12 @@ _OPTIONS = (
         type=click.IntRange(1, 64),
         default=1,
         show_default=True,
-        help="Server processes of the dashboard, for many browsers; they need WebSocket.",
+        help="Server processes of the dashboard, for many browsers, which need WebSocket with more than one.",
     ),
     click.option(
         "--dashboard/--no-dashboard",
         default=None,
-        help="Whether the run has a dashboard; by default all but those with --trace.",
+        help="Whether the run has a dashboard; by default it has, unless --trace is given.",
     ),
     click.option(
         "--dashboard-bind",
@@ -145,8 +145,8 @@ _OPTIONS = (
     click.option(
         "--metrics",
         metavar="[WHERE:]PORT",
-        help="Serve metrics for Prometheus on this port; of the loopback where no address or interface is "
-        "given. Prometheus brings the token that is in the run's folder, in the file metrics-token: that in "
+        help="Serve metrics for Prometheus on this port, of the loopback where no address or interface is "
+        "given. Prometheus has to send the token in the file metrics-token of the run's folder: the one in "
         f"{TOKEN_VARIABLE}, or a new one.",
     ),
     click.option(
@@ -162,8 +162,8 @@ _OPTIONS = (
         "--namespaces",
         metavar="PLACE",
         envvar=PLACE_VARIABLE,
-        help="Service of namespaces in which the programs publish what they compute: what is wrong with that "
-        "is reported with the run. Folder of the service, or file of a job's place in it. Also set by "
+        help="Service of namespaces to which the programs publish quantities that they compute; wrong ones "
+        "are reported with the run. Folder of the service, or file of a job's place in it. Also set by "
         f"{PLACE_VARIABLE}.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),

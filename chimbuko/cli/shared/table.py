@@ -55,18 +55,18 @@ class Output:
         self._console = Console(highlight=False, markup=False, emoji=False)
 
     def line(self, text: str = "", style: str = "") -> None:
-        """One line, never broken."""
+        """Print a line, which is never broken."""
         from rich.text import Text
 
         self._console.print(Text(visible(text), style=style), soft_wrap=True)
 
     def heading(self, text: str) -> None:
-        """The title of what follows, after an empty line."""
+        """Print the title of the next part, after an empty line."""
         self.line()
         self.line(text, "bold")
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-        """Rows under their titles; one with a ``▲`` is coloured too."""
+        """Print rows under their titles; one with a ``▲`` is coloured, too."""
         width = self._console.width if self._console.is_terminal else None
         titles, *lines = aligned(columns, rows, width)
         self.line(titles, "bold")

@@ -27,12 +27,12 @@ TOO_MANY: Final = "analysed beyond those that the source counted"
 
 
 class Verdict(StrEnum):
-    """How far the calls of a run are known to be all there."""
+    """Completeness of the calls of a run, as far as it is known."""
 
     COMPLETE = "complete"
     """Every source has said how many calls it saw, and so many were analysed."""
     NO_LOSS_KNOWN = "no loss known"
-    """No call is known to be missing, and not all sources count."""
+    """No call is known to be missing, but not every source counts its calls."""
     INCOMPLETE = "incomplete"
     UNKNOWN = "unknown"
     """Nothing is known of what the source recorded."""
@@ -44,13 +44,13 @@ class RankCensus(msgspec.Struct, frozen=True):
     stream: str
     """``program:rank``."""
     source: str
-    """What recorded them; empty where it does not say how many it saw."""
+    """Recorder of the calls; empty if it does not say how many it saw."""
     seen: int | None
-    """Calls that the source saw begin; None where it does not say."""
+    """Calls that the source saw begin; None if it does not say."""
     analysed: int
     """Calls of which the analysis read the beginning."""
     unended: int
-    """Calls of those that had not ended when the stream did."""
+    """Calls that were analysed and had not ended when the stream ended."""
     differences: dict[str, int]
     """Number of calls that are missing, by reason."""
 

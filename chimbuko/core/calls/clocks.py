@@ -116,7 +116,7 @@ class Clocks:
         return 0.0 if line is None else line.at(time_us)
 
     def uncertain_us(self, program: int, rank: int) -> float:
-        """Return the uncertainty of that offset in µs; 0 where nothing had to be corrected."""
+        """Return the uncertainty of that offset in µs; 0 if nothing had to be corrected."""
         line = self._lines.get(self._clock((program, rank))) if self._lines else None
         return 0.0 if line is None else line.uncertain_us
 
@@ -215,7 +215,7 @@ def difference(above: Sequence[Bound], below: Sequence[Bound], begin_us: int, en
 
 
 def _left(limits: Sequence[tuple[float, float, float]], slack_us: float) -> list[Point]:
-    """Return the corners of the area that all limits leave; none where it is empty."""
+    """Return the corners of the area that all limits leave; none if it is empty."""
     size = 2.0 * MOST_APART_US
     corners = [(-size, -size), (size, -size), (size, size), (-size, size)]
     for p, q, most in limits:

@@ -81,6 +81,6 @@ def _rows(rank: int, *columns: UInt64Array) -> UInt64Array:
 
 
 def short_communicators(identities: UInt64Array) -> UInt64Array:
-    """Return communicators as records name them: half of the bits in the trace; 0 where it is not known."""
+    """Return communicators as records name them: half of the bits in the trace; 0 if it is not known."""
     halves = np.maximum(identities >> np.uint64(32), np.uint64(1))
     return np.where(identities == 0, np.uint64(0), halves)

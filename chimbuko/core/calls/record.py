@@ -91,7 +91,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     time_us: int
     call_id: str
     communicator: int = 0
-    """Number of the communicator, the same for all its members; 0 where it is not known."""
+    """Number of the communicator, the same for all its members; 0 if it is not known."""
     number: int = 0
     """Number of the message, from 1, among those from its source to its destination with its tag on its
     communicator. It is the same at both ends: the n-th receive that was posted gets the n-th message that
@@ -176,7 +176,7 @@ class Silence(msgspec.Struct, frozen=True, array_like=True):
     since_us: int
     """Time of the stream's newest event."""
     function: str
-    """Innermost open call of the main thread, as far as is known; empty where none is."""
+    """Innermost open call of the main thread, as far as is known; empty if none is."""
     entry_us: int
     """Time at which that call was entered."""
 

@@ -78,7 +78,7 @@ MESSAGE = np.dtype(
         ("partner", np.uint64),
         ("tag", np.uint64),
         ("communicator", np.uint32),  # 0 where it is not known
-        ("number", np.uint32),  # on its channel or communicator, from 1; 0 where it is not known
+        ("number", np.uint32),  # on its channel or communicator, from 1; 0 if it is not known
         ("step", np.int32),  # of the call it belongs to
         ("row", np.int32),
         ("kind", np.uint8),  # RECEIVED, SENT or COLLECTIVE
@@ -333,7 +333,7 @@ _SAME = [
 
 
 def _named(names: dict[int, str], numbers: Iterable[npt.NDArray[np.int32]]) -> dict[int, str]:
-    """Return those of the names that are mentioned."""
+    """Return the names that are mentioned."""
     return {number: names[number] for number in np.unique(np.concatenate([*numbers])).tolist()}
 
 

@@ -108,7 +108,7 @@ class CallFields(msgspec.Struct, frozen=True):
     model_version: Annotated[int, Field("Version of the global model that judged it", "i8")]
     launch_thread: Annotated[
         int,
-        Field("Thread of the call that launched it on the GPU; -1 where it is not known", "i4"),
+        Field("Thread of the call that launched it on the GPU; -1 if it is not known", "i4"),
     ] = -1
     is_relabelled: Annotated[
         bool,
@@ -134,7 +134,7 @@ class KeyFields(msgspec.Struct, frozen=True):
     path: Annotated[
         int,
         Field(
-            "The call path's number in the run (paths.number); -1 where it is not known",
+            "The call path's number in the run (paths.number); -1 if it is not known",
             *("i4", False),
         ),
     ]

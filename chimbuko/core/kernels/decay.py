@@ -74,7 +74,7 @@ def end_eras(
 
 @kernel
 def moved_by(before: Float64Array, now: Float64Array, above: Float64Array) -> float:
-    """Return by how much, in the logarithm, runtimes as a whole are longer now; 0 where that may be chance.
+    """Return by how much, in the logarithm, runtimes as a whole are longer now; 0 if that may be chance.
 
     ``before`` and ``now`` are float64[BUCKETS]; ``above``, float64[BUCKETS + 1], is overwritten.
     """

@@ -67,7 +67,7 @@ def _module(name: str, path: Path) -> ModuleType:
 
 
 def find() -> Path | None:
-    """Return the path of the library that is loaded; None where there is none."""
+    """Return the path of the library that is loaded; None if there is none."""
     module = load()
     return None if module is None else Path(str(module.__file__))
 

@@ -37,7 +37,7 @@ def child_of(parent: np.int64, function: int, rows: Table, slots: UInt64Array, c
         ``PATH`` rows: room for all paths; further ones are ``OTHERS``.
     slots
         uint64[a power of two], at least twice as many as rows: parent, function and row of a path, in 17, 31
-        and 16 bits, so that no row is looked at; 0 where it is free.
+        and 16 bits, so that no row is looked at; 0 if it is free.
     count
         Number of rows in use, int64[1].
     """

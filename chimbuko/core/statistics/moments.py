@@ -72,13 +72,13 @@ class Moments:
 
     @property
     def skewness(self) -> float:
-        """Population skewness; 0 where all values are equal."""
+        """Population skewness; 0 if all values are equal."""
         # A spread that is tiny beyond all measure becomes 0 when it is raised to a power.
         power = max(self.m2, 0.0) ** 1.5
         return math.sqrt(self.n) * self.m3 / power if power > 0 else 0.0
 
     @property
     def kurtosis(self) -> float:
-        """Excess kurtosis of the population; 0 where all values are equal."""
+        """Excess kurtosis of the population; 0 if all values are equal."""
         power = self.m2 * self.m2
         return self.n * self.m4 / power - 3.0 if power > 0 else 0.0

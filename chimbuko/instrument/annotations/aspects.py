@@ -55,7 +55,7 @@ def since(before: Reading) -> Usage:
 
 
 def _resident_kb() -> float:
-    """Return the resident memory of the process in 1,000 bytes; 0 where the system does not say."""
+    """Return the resident memory of the process in 1,000 bytes; 0 if the system does not say."""
     global _memory
     try:
         if _memory is None or not _memory.is_ours():

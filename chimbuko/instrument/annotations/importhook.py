@@ -33,7 +33,7 @@ class Tally:
     Parameters
     ----------
     descriptor
-        Descriptor of the shared memory; None where the marks are this process's own.
+        Descriptor of the shared memory; None if the marks are this process's own.
     """
 
     def __init__(self, descriptor: int | None, size: int) -> None:
@@ -133,7 +133,7 @@ class ImportHook(MetaPathFinder):
         return None
 
     def woven(self, source: str | bytes, path: str, module: str) -> CodeType | None:
-        """Return the annotated code of a module; None where no function of it is annotated."""
+        """Return the annotated code of a module; None if no function of it is annotated."""
         woven = weave(source, path, self._of_module(module))
         if woven is None:
             return None

@@ -36,7 +36,7 @@ class Advice:
 
     @property
     def phases(self) -> tuple[str, str]:
-        """Phases of the events at the beginning and at the end of a call; empty where there is no event."""
+        """Phases of the events at the beginning and at the end of a call; empty if there is no event."""
         begin, end = ("b", "e") if self.is_async else ("B", "E")
         where = self.pointcut.partition("_")[0]
         return begin if where != "after" else "", end if where != "before" else ""

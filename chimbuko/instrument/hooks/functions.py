@@ -104,7 +104,7 @@ class Functions:
         self.codes: dict[int, int] = {}
         """Codes of the ENTRY of functions, or ``SKIPPED``, by the ids of their code objects."""
         self.followed: dict[int, int] = {}
-        """Marks of those whose turns are followed (see ``turns``); these are not among the codes."""
+        """Marks of functions whose turns are followed (see ``turns``); these are not among the codes."""
         self._recorder = recorder
         self._include = include
         self._budget = budget

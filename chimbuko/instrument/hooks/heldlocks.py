@@ -22,7 +22,7 @@ _LONGEST_LINES = 1_000
 
 
 def acquired_in(frame: FrameType) -> tuple[str, object] | None:
-    """Return the lock that the line acquires at which a frame is, with its name there; None where it acquires
+    """Return the lock that the line acquires at which a frame is, with its name there; None if it acquires
     none.
     """
     found = _ACQUIRES.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip())

@@ -60,7 +60,7 @@ class Gaps:
 
 
 class _Kept:
-    """A hook with what is known of it."""
+    """Hook of a thread, with the state of that thread."""
 
     def __init__(self, hook: ThreadHook, buffer: Buffer) -> None:
         self.hook = hook

@@ -28,7 +28,7 @@ _NUMBERS = (4, 3)
 
 
 def free_number() -> int | None:
-    """Return a tool id for monitoring; None where Python has no monitoring, or no id is free."""
+    """Return a tool id for monitoring; None if Python has no monitoring, or no id is free."""
     if _monitoring is None:
         return None
     return next((number for number in _NUMBERS if _monitoring.get_tool(number) is None), None)

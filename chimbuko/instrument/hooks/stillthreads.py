@@ -169,7 +169,7 @@ class StillThreads:
 
 
 def waited_for_interpreter_ns(open_ns: int, elapsed_ns: int, own_ns: int, others_ns: int) -> int:
-    """Return how long a thread has waited for others to give it the interpreter; 0 where it has not.
+    """Return how long a thread has waited for others to give it the interpreter; 0 if it has not.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def _function(frame: FrameType) -> str:
 
 
 def _called(frame: FrameType) -> str:
-    """Return the function that a frame calls, as its source has it; empty where that is not known."""
+    """Return the function that a frame calls, as its source has it; empty if that is not known."""
     import linecache
     from itertools import islice
 

@@ -135,9 +135,9 @@ class Turns:
             outer = outer.f_back
 
     def found(self, frames: list[FrameType], now: int) -> list[tuple[int, list[int]]]:
-        """Take over frames that are open after a time without a hook, the outermost first.
+        """Take over frames that were opened while no hook was set, the outermost first.
 
-        Return the codes of those that are recorded, by lane: the thread's, and that of the task that runs.
+        Return the codes of recorded frames by lane: the thread's lane, and that of the task that runs.
         """
         self._unseen.clear()
         self._tasks.clear()

@@ -20,7 +20,7 @@ from chimbuko.instrument.recorder.ring import Events, ProcessFile
 
 
 def asked_options(environment: Mapping[str, str]) -> Options | None:
-    """Return the options of the trace file; None where no file is asked for, or the options are invalid."""
+    """Return the options of the trace file; None if no file is asked for, or the options are invalid."""
     try:
         options = parse_options(environment[VARIABLE])
     except (KeyError, ConfigError):

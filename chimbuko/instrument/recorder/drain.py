@@ -237,7 +237,7 @@ def ranked(
     Parameters
     ----------
     stated
-        Rank that its launcher says; None where MPI has to say it.
+        Rank that its launcher says; None if MPI has to say it.
     """
     first: list[Handover] = []
     if stated is not None or not recording.is_linked_with_mpi:

@@ -33,7 +33,7 @@ def describe_end(process: ProcessFile, has_ended: bool, rings: Sequence[Ring], n
 
 
 def _said_by_itself(process: ProcessFile, names_of: NamesOf) -> str:
-    """Describe an end that began with a call of MPI; empty where none did."""
+    """Describe an end that began with a call of MPI; empty if none did."""
     ending = process.field("ending")
     how, depth = int(ending["how"]), min(int(ending["depth"]), BACKTRACE)
     if not how:

@@ -30,7 +30,7 @@ class NativeProgram:
 
     path: Path
     obstacle: str
-    """Why no library can be preloaded into the program, and what to do about it; empty where it can."""
+    """Why no library can be preloaded into the program, and what to do about it; empty if it can."""
     is_elf: bool
     """Whether the program is a binary, and not a script that starts others."""
 

@@ -91,7 +91,7 @@ def _candidates(mpi: MpiLibrary, environment: Mapping[str, str]) -> Iterator[str
 
 
 def _linked_with(compiler: str, environment: Mapping[str, str]) -> list[str]:
-    """Return the libraries that a compiler links; none where it cannot compile a program with MPI."""
+    """Return the libraries that a compiler links; none if it cannot compile a program with MPI."""
     with tempfile.TemporaryDirectory(prefix="chimbuko-mpi-") as folder:
         source, library = Path(folder, "trial.c"), Path(folder, "trial.so")
         source.write_text(_TRIAL)

@@ -51,7 +51,7 @@ _MOST_NAMED = 5
 
 
 def _call_counts(process: ProcessFile, rings: Sequence[Ring], recorded: int) -> dict[str, int]:
-    """Return how many calls were seen, recorded, and not recorded by each reason; 0 where there were none.
+    """Return how many calls were seen, recorded, and not recorded by each reason; 0 if there were none.
 
     Calls of threads that have no ring are not seen, nor those of call sites that are disarmed.
 
@@ -183,7 +183,7 @@ class Mappings:
         self._taken = 0
 
     def path_of(self, address: int) -> str:
-        """Return the path of the binary at an address; empty where none is known."""
+        """Return the path of the binary at an address; empty if none is known."""
         found = mapping_at(self._known, address)
         if found is None:
             self._look()

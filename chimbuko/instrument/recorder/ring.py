@@ -62,7 +62,7 @@ class ProcessFile:
         _check(path, self._head, PROCESS_MAGIC)
 
     def number(self, field: str) -> int:
-        """A field that is a number."""
+        """Return a field that is a number."""
         return int(self._head[field][0])
 
     def set_number(self, field: str, value: int) -> None:
@@ -79,7 +79,7 @@ class ProcessFile:
         return bytes(self._head[field][0]).partition(b"\0")[0].decode(errors="replace")
 
     def name(self, number: int) -> str:
-        """Return a name by its number; empty where there is none."""
+        """Return a name by its number; empty if there is none."""
         if number >= min(self.number("name_count"), len(self._head["names"][0])):
             return ""
         return bytes(self._head["names"][0][number]).partition(b"\0")[0].decode(errors="replace")
@@ -116,7 +116,7 @@ class Ring:
             raise TraceFormatError(f"{path}: damaged: its positions cannot be true")
 
     def number(self, field: str) -> int:
-        """A field that is a number."""
+        """Return a field that is a number."""
         return int(self._head[field][0])
 
     def left_out(self) -> npt.NDArray[np.uint64]:

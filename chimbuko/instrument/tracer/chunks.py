@@ -61,7 +61,7 @@ class ThreadRows(NamedTuple):
     comms: bytes
     counters: bytes
     details: bytes = b""
-    """Details for each row of ``comms``; empty where the messages of the program have none."""
+    """Details for each row of ``comms``; empty if the messages of the program have none."""
     operations: bytes = b""
     native_id: int = 0
     """Number of the thread for the system, where the thread runs Python."""
@@ -80,4 +80,4 @@ class Handover(NamedTuple):
     children: Children = Children()
     is_last: bool = False
     rings: str = ""
-    """Folder into which the recorder of the program writes; empty where none is loaded."""
+    """Folder into which the recorder of the program writes; empty if none is loaded."""

@@ -39,10 +39,10 @@ class Family:
         self.rank = rank
         self.folder = folder
         self.include: tuple[str, ...] | None = None
-        """Patterns of further functions to record; None where no functions are recorded."""
+        """Patterns of further functions to record; None if no functions are recorded."""
         self.with_builtins = False
         self.rings = ""
-        """Folder into which the recorder of the first process writes; empty where none is loaded."""
+        """Folder into which the recorder of the first process writes; empty if none is loaded."""
         self.library = ""
         """Path of the library that records functions as far as a budget goes; empty for none."""
 

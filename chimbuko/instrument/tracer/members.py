@@ -66,7 +66,7 @@ class Members:
         return bool((self._rows[:, _STATE] == State.ENDED).any())
 
     def rank_of(self, pid: int) -> int | None:
-        """Return the rank of the last process of this id; None where it is not known."""
+        """Return the rank of the last process of this id; None if it is not known."""
         ranks = self._rows[self._rows[:, _PID] == pid, _RANK]
         return int(ranks[-1]) if len(ranks) and ranks[-1] >= 0 else None
 

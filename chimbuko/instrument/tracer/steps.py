@@ -355,7 +355,7 @@ def _sorted(counters: Int64Array) -> Int64Array:
 
 
 def _with_details(comms: bytes, details: bytes) -> bytes:
-    """Return messages with their details before their time; 0 where they have none."""
+    """Return messages with their details before their time; 0 if they have none."""
     rows = np.frombuffer(comms, np.int64).reshape(-1, COMM_COLUMNS)
     none = np.zeros((len(rows), DETAIL_COLUMNS), np.int64)
     known = np.frombuffer(details, np.int64).reshape(-1, DETAIL_COLUMNS) if details else none

@@ -32,11 +32,11 @@ class Option:
 
     @property
     def is_input(self) -> bool:
-        """Whether it is an input: a source or another file."""
+        """Whether the argument is an input: a source or another file."""
         return not self.words[0].startswith("-")
 
     def is_any(self, names: Sequence[str]) -> bool:
-        """Whether it is one of these options, even with its value in the same word."""
+        """Return whether the argument is one of these options, even with its value in the same word."""
         return not self.is_input and self.words[0].startswith(tuple(names))
 
 
@@ -57,14 +57,14 @@ class CommandLine:
 
     @property
     def sources(self) -> list[str]:
-        """Sources that it compiles; none where it is asked for something else."""
+        """Sources that the command line compiles; empty if it asks for something else."""
         if any(option.words[0] in _NO_COMPILATION for option in self._options):
             return []
         return [option.words[0] for option in self._options if _is_source(option)]
 
     @property
     def standard(self) -> str:
-        """Option ``-std=``, with its value; empty where there is none."""
+        """Option ``-std=``, with its value; empty if there is none."""
         given = [option.words[0] for option in self._options if option.words[0].startswith("-std=")]
         return given[-1] if given else ""
 

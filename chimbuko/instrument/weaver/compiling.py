@@ -62,7 +62,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _woven(command: CommandLine, source: str, folder: Path) -> Path | None:
-    """Return the path of a preprocessed source that records its annotated functions; None where it has none.
+    """Return the path of a preprocessed source that records its annotated functions; None if it has none.
 
     Raises
     ------

@@ -71,7 +71,7 @@ class Definition:
     name: str
     begin: int
     body: int | None
-    """Position of the brace that opens the body; None where there is none, as in a coroutine."""
+    """Position of the brace that opens the body; None if there is none, as in a coroutine."""
     end: int
 
 

@@ -22,7 +22,7 @@ class Scheduler:
     here: str
     """Name of the services' node, to be expanded in double quotes."""
     submit_host: str
-    """Name of the host that the job was submitted from, to be expanded in double quotes; empty where nobody
+    """Name of the host that the job was submitted from, to be expanded in double quotes; empty if nobody
     knows.
     """
     hosts: str
@@ -64,7 +64,7 @@ class Job:
     """Contents of a job script: what is run, and how."""
 
     program: list[str]
-    """Command of each rank; empty where recorded traces are analysed."""
+    """Command of each rank; empty if recorded traces are analysed."""
     ranks: int
     """Number of ranks of the program; of recorded traces, number of cores to be asked for."""
     chimbuko: list[str]

@@ -47,8 +47,8 @@ done"""
 
 
 def mpirun(job: Job) -> tuple[str, str]:
-    """Text that finds out whose ``mpirun`` is there, and the words that start the ranks by it; nothing for
-    recorded traces.
+    """Return the text that finds out whose ``mpirun`` is there, and the words that start the ranks by it;
+    nothing for recorded traces.
     """
     if not job.program:
         return "", ""

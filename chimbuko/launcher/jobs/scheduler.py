@@ -18,7 +18,7 @@ class Scheduler:
     here: str
     """Name of the services' node, to be expanded in double quotes."""
     submit_host: str
-    """Name of the host that the job was submitted from, to be expanded in double quotes; empty where nobody
+    """Name of the host that the job was submitted from, to be expanded in double quotes; empty if nobody
     knows.
     """
     hosts: str

@@ -9,12 +9,12 @@ from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request, Scheduler
 
 
 def job_script(job: Job, scheduler: Scheduler, request: Request | None = None) -> str:
-    """Text of the script, for bash.
+    """Return the text of the script, for bash.
 
     Parameters
     ----------
     request
-        What the scheduler is asked for; None where the nodes are held already.
+        What the scheduler is asked for; None if the nodes are held already.
     """
     folder = shlex.quote(str(job.run.absolute())) if job.run else f'"$PWD/chimbuko-runs/job-{scheduler.job}"'
     clock_s = request.time_s if request and not scheduler.gives_notice else None

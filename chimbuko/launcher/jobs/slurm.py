@@ -44,7 +44,7 @@ _END = """\
 
 
 def _ranks(words: list[str], options: str) -> str:
-    """Words that start the ranks; ``srun`` by its name, so that its step is found again."""
+    """Return the words that start the ranks; ``srun`` by its name, so that its step is found again."""
     command, *others = words
     named = f" {_NAMED}" if command == "srun" else ""
     return f"{shlex.quote(command)}{named}{options}" + "".join(f" {shlex.quote(word)}" for word in others)

@@ -74,7 +74,7 @@ class Readers(Protocol):
 
 
 class OwnReader:
-    """This process as the only reader."""
+    """Reader of all traces in this process."""
 
     def __init__(
         self, streams: Sequence[ToRead], config: AnalysisConfig, put: Put, should_stop: Callable[[], bool]
@@ -89,7 +89,7 @@ class OwnReader:
             yield self._streams[key].advance(model)
 
     def stop(self) -> None:
-        """See ``Readers``: it is told by its own signal."""
+        """Do nothing, as the signal that ends this process stops the reader, too."""
 
 
 class ForkedReaders:

@@ -24,9 +24,9 @@ Made = TypeVar("Made")
 MOST_BATCHES = 256
 """Most batches of a transaction: 1,000 records in one are stored ten times as fast as one each."""
 MOST_BYTES = 4 << 20
-"""Size of records from which on no more are gathered."""
+"""Size of records from which no more are gathered."""
 MOST_UNEXPLAINED = 2_000
-"""Records from which on they are explained at the end of an epoch: it goes by their number, so that runs of
+"""Records from which they are explained at the end of an epoch: it goes by their number, so that runs of
 one trace are alike.
 """
 LONGEST_S = 2.0
@@ -64,16 +64,16 @@ class LeftSpools:
 
 
 class Shelf:
-    """Shelf for what streams have found, from which it is stored in large transactions.
+    """Shelf for findings of streams, which are stored from it in large transactions.
 
-    Where the store cannot be used for so long that it is given up, all that comes is left in spools.
+    If the store cannot be used for so long that it is given up, later findings are left in spools.
 
     Parameters
     ----------
     report
         Takes a line for the user.
     beat
-        Called where it goes on.
+        Called again and again, as a sign of life.
     spools
         Spools for what cannot be stored.
     """

@@ -35,7 +35,7 @@ LARGEST_STEP_BYTES = 5_000_000
 
 
 class FunctionCost(msgspec.Struct, frozen=True):
-    """Cost of tracing one function, against what is known by it. Over all ranks."""
+    """Cost of tracing one function over all ranks, and the time of its calls."""
 
     program: int
     name: str
@@ -140,7 +140,7 @@ def mend_step(largest: StreamHealth, advice: FilterAdvice, mean_step_s: float) -
 
 
 def exclusion_pattern(name: str) -> str:
-    """A pattern that matches ``name``; empty where there is none that TAU could use.
+    """Return a pattern that matches ``name``; empty if there is none that TAU could use.
 
     The format has no escape: a wildcard stands for itself too, and ``?`` for any one character is closer
     than ``#`` for any string. Blanks at the ends of a line are cut off.

@@ -117,8 +117,8 @@ def _deliver(run: RunDirectory, info: RunInfo, state: ServerState, deltas: Seque
 def with_later(
     stored: FunctionStatistics | None, before: FunctionStatistics | None, after: FunctionStatistics
 ) -> FunctionStatistics:
-    """A function's row in the store after more was learned of it. Calls that were judged again at the end of
-    the run stay counted as they were judged.
+    """Return a function's row in the store after more was learned of it. Calls that were judged again at the
+    end of the run stay counted as they were judged.
 
     Parameters
     ----------

@@ -235,7 +235,7 @@ class Loss:
     text: str
     """Amount and kind of the loss."""
     advice: str
-    """Explanation and advice; empty where there is nothing to say."""
+    """Explanation and advice; empty if there is nothing to say."""
 
 
 def counted(kind: str, number: int) -> Loss:

@@ -38,7 +38,7 @@ class FrameHealth:
         self._read_to = b"0"
 
     def __call__(self) -> Sequence[StreamHealth] | None:
-        """Return what is new since the last call; None where there was no frame."""
+        """Return what is new since the last call; None if there was no frame."""
         entries: Entries = []
         with suppress(redis.RedisError):
             entries = self._broker.read(self._broker.keys.frames, self._read_to, MOST_FRAMES)
@@ -53,7 +53,7 @@ class Progress:
     Parameters
     ----------
     news
-        Returns the health of the streams of which something is new since its last call; None where there was
+        Returns the health of the streams of which something is new since its last call; None if there was
         no news.
     """
 
@@ -86,7 +86,7 @@ class Progress:
             say(line)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._clear()
         say(text)
 
@@ -101,7 +101,7 @@ def say(text: str) -> None:
 
 
 def elapsed_text(elapsed_s: float) -> str:
-    """As clocks show it: ``0:42``, ``12:05``, ``1:02:03``."""
+    """Return a duration as clocks show it: ``0:42``, ``12:05``, ``1:02:03``."""
     minutes, seconds = divmod(int(elapsed_s), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -18,12 +18,12 @@ from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 from chimbuko.runtime.runs.finding import find_run
 
 ANSWER_S = 15.0
-"""So long a copy is waited for, which takes as long as the store is large."""
+"""Longest time in seconds to wait for a copy of the store; a larger store takes longer."""
 LOOK_S = 0.1
 
 
 def reachable_run(path: Path | None) -> RunDirectory:
-    """The run that ``find_run`` finds, of which ``reach`` has seen that it can be looked into.
+    """Return the run that ``find_run`` finds, of which ``reach`` has seen that it can be looked into.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def reachable_run(path: Path | None) -> RunDirectory:
 def reach(run: RunDirectory) -> None:
     """Say on standard error what is to be known before a run is looked at, and see that there is something.
 
-    Of a live run whose store is on another node a new copy is asked for, by way of its services.
+    If a live run has its store on another node, its services are asked for a new copy.
 
     Raises
     ------

@@ -100,7 +100,7 @@ def note_failed_start(run: RunDirectory, exit_code: int | None = None) -> None:
     Parameters
     ----------
     exit_code
-        Exit code of the program that ran without it; None where there was none.
+        Exit code of the program that ran without it; None if there was none.
     """
     for note, left in left_behind(run):
         folder = Path(left.folder)

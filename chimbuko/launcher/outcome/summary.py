@@ -91,7 +91,7 @@ MOST_SHOWN = 5
 MOST_ORIGINS = 100
 """Functions that incidents began in or held up: those that only waited follow the others."""
 LEAST_REDUCTION = 1.5
-"""Least reduction of the trace that is spoken of: of a run of seconds the empty tables alone are larger."""
+"""Least reduction of the trace that is reported; the empty tables outweigh the trace of a run of seconds."""
 DRIFT = 1.2
 """Least ratio of the usual runtime at the end to the one at first, or its inverse, for which a function is
 named.
@@ -102,7 +102,7 @@ class Summary(msgspec.Struct, frozen=True):
     """Findings of a run, with how far they can be trusted."""
 
     budget: Budget
-    """Where all the time of the run went, and what of it was lost."""
+    """Time budget of the run: where its time went, and how much of it was lost."""
     run: str
     transport: str
     """Transport of its trace, as in ``RunInfo``."""
@@ -128,7 +128,7 @@ class Summary(msgspec.Struct, frozen=True):
     broken_streams: list[str]
     """Streams whose end is missing: their program was killed, or they could not be read to it."""
     unread_streams: list[str]
-    """Streams of those whose program ended in order: they were not read to their end."""
+    """Streams whose program ended in order, but which were not read to their end."""
     census: Census
     """Calls that were analysed, and those that their sources saw."""
     unresolved: dict[str, int]
@@ -157,7 +157,7 @@ class Summary(msgspec.Struct, frozen=True):
     unended: list[CallSummary]
     """Overdue calls that never ended, the longest first."""
     worst_ranks: list[RankStatistics]
-    """Those with the most time lost in their abnormal calls, worst first."""
+    """Ranks that lost the most time in their abnormal calls, worst first."""
     slow_ranks: list[SlowRank]
     """Ranks that are slower than the others all the time, the most time lost first."""
     problems: list[str]
@@ -238,19 +238,19 @@ class Result(msgspec.Struct, frozen=True):
     """Result of a run that has ended."""
 
     run: str
-    """Its folder."""
+    """Folder of the run."""
     problems: list[str]
     """One line each, for what did not go as it should."""
     summary: Summary | None
-    """None where the store cannot be read."""
+    """Summary of the run; None if its store cannot be read."""
     exit_code: int | None
-    """Exit code of the program, as a shell would give it; None where there was none."""
+    """Exit code of the program, as a shell would give it; None if there was none."""
     store_code: int
     """0, or the exit code that says why there is no summary."""
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """The summary for people."""
+    """Return the summary for people."""
     lines = [f"Time: {summary.budget.sentence}"] if summary.budget.threads else []
     lines += [
         f"{number_of(summary.anomalies, 'anomalies')} among {number_of(summary.calls, 'calls')} of "
@@ -334,7 +334,7 @@ def problem_lines(problems: list[str]) -> list[str]:
 
 
 def slow_lines(slow_ranks: list[SlowRank]) -> list[str]:
-    """Lines for people: each rank once, those of a node together, the most time lost first."""
+    """Return lines for people: each rank once, those of a node together, the most time lost first."""
     worst: dict[tuple[int, int], SlowRank] = {}
     # What it computes all together says more than any one function.
     for slow in sorted(slow_ranks, key=lambda slow: slow.function != ""):
@@ -415,7 +415,7 @@ def _reservations(summary: Summary) -> list[str]:
 
 
 def losses_of(summary: Summary) -> list[Loss]:
-    """All that was lost; never nothing where no call was seen."""
+    """Return everything that was lost; not empty if no call was seen."""
     losses = _missing_calls(summary.census)
     losses += [counted(kind, number) for kind, number in summary.losses.items()]
     if summary.gap_steps:
@@ -467,7 +467,7 @@ def incident_lines(
     found += [(one.recurrence.cost_us, one.id, one.sentence) for one in recurrences]
     found += [(one.cost_us, "node", one.sentence) for one in nodes[:MOST_SHOWN]]
     total = page.total + len(recurrences) + len(nodes)
-    lines = [f"Worst of {number_of(total, 'findings')}, by time lost, that of all ranks together:"]
+    lines = [f"Worst of {number_of(total, 'findings')}, by time lost on all ranks together:"]
     lines += [
         f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
         for cost_us, name, text in sorted(found, reverse=True)
@@ -476,9 +476,9 @@ def incident_lines(
 
 
 def worst_lines(functions: OriginList, ranks: OriginList, programs: int) -> list[str]:
-    """Because of which functions and ranks core time was lost, and in which waits; for people.
+    """Return lines of the functions and ranks that cost most core time, with the waits that they caused.
 
-    Empty where no incident has a known origin.
+    The list is empty if no incident has a known origin.
     """
     began = [one for one in functions.origins if one.lost_us > 0]
     if not began:

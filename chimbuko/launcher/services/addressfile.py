@@ -44,16 +44,18 @@ class AddressFile:
         self._address = address
 
     def remove(self) -> None:
-        """There is no dashboard any more."""
+        """Remove the file, as the dashboard has ended."""
         with suppress(OSError):
             self.keep("")
 
     def words_for(self, stream: int) -> str:
-        """The address where the file descriptor ``stream`` is a terminal, elsewhere where to find it."""
+        """Return the address where the file descriptor ``stream`` is a terminal, elsewhere where to
+        find it.
+        """
         return self._address if os.isatty(stream) else f"the address is in {self._path}"
 
     def tunnel(self, environment: Mapping[str, str] = os.environ) -> str:
-        """The command by which a browser on the computer where the user sits reaches the address.
+        """Return the command by which a browser on the computer where the user sits reaches the address.
 
         Empty where it need not, or cannot be known: sshd notes in ``SSH_CONNECTION`` under which address and
         port of this host it was reached, and a job may have got that from another host.

@@ -25,16 +25,16 @@ SIGN_PERIOD_S = 10.0
 
 
 class BrokerKeeper:
-    """Sees to it that a run has a broker from its start to its end.
+    """Keeper of a run's broker, which is there from the run's start to its end.
 
     Parameters
     ----------
     run_id
-        Is in each of the run's keys.
+        Id that is in each of the run's keys.
     url
-        Of a broker that somebody else runs; None for one of our own.
+        Address of a broker that somebody else runs; None for one of our own.
     bind
-        Address and port of our own; None where all is on this node.
+        Address and port of our own; None if all is on this node.
     problems
         Gets one line for each thing that is wrong.
     """
@@ -82,7 +82,7 @@ class BrokerKeeper:
             self._broker.program_number(program)
 
     def revive(self, dashboard_url: str) -> list[str]:
-        """Start our own again where it has ended; one line about it."""
+        """Start our own broker again if it has ended, and return a line about it."""
         broker, now_s = self._private, time.monotonic()
         # It is never given up: without it nothing that was found can be delivered.
         if broker is None or broker.is_running or not self._revivals.is_due(now_s):
@@ -96,7 +96,7 @@ class BrokerKeeper:
         return ["the broker ended early and was started again"]
 
     def _write_url(self) -> None:
-        """Write where those find it whom nobody told, and agents of other nodes after each of its starts."""
+        """Write the broker's address into the run's folder, where verbs and other nodes look for it."""
         # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
         with suppress(OSError):
             self._run.write_broker_url(self._private.url_elsewhere if self._private else self.url)
@@ -118,7 +118,7 @@ class BrokerKeeper:
                     pipeline.execute()
 
     def write_dashboard(self, url: str) -> None:
-        """Note where the dashboard is, without its token; nothing where there is none."""
+        """Note where the dashboard is, without its token; nothing if there is none."""
         if url:
             self.broker.client.set(self.broker.keys.dashboard, url.partition("?")[0])
 
@@ -143,7 +143,7 @@ class BrokerKeeper:
         return sorted(numbers, key=lambda name: numbers[name])
 
     def _remember_programs(self) -> None:
-        """Only the numbers of programs would be lost with the broker: agents send again all else."""
+        """Remember the numbers of programs, which only the broker has; agents send all else again."""
         known = cast(dict[bytes, bytes], self.broker.client.hgetall(self.broker.keys.programs))
         if self._programs and not known:
             programs = cast(dict[Any, Any], self._programs)

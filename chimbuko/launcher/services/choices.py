@@ -11,7 +11,7 @@ from chimbuko.viz.http.listening import Front
 
 @dataclass(frozen=True)
 class AlertOptions:
-    """Which findings are worth an alert, and which sinks take it."""
+    """Choice of the findings that are worth an alert, and of the sinks that take it."""
 
     least_us: float
     """Least severity or cost of a finding that alerts, in µs."""
@@ -52,7 +52,7 @@ class ServiceOptions:
     choices: ServiceChoices = field(default_factory=ServiceChoices)
     """User's choices for the services."""
     bind: tuple[str, int] | None = None
-    """Address and port of our own broker, port 0 for any that is free; None where all is on this node."""
+    """Address and port of our own broker, port 0 for any that is free; None if all is on this node."""
     has_dashboard: bool = True
     load_model: Path | None = None
     """File of the model that an earlier run has learned, to begin with."""

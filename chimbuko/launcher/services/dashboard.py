@@ -57,7 +57,7 @@ class Dashboard:
 
     @property
     def url(self) -> str:
-        """Address with the token; empty where it is given up."""
+        """Address with the token; empty if it is given up."""
         if self._listening.fileno() < 0:
             return ""
         port = self._listening.getsockname()[1]

@@ -154,7 +154,7 @@ class Services:
         self.stop()
 
     def wait_ready(self) -> None:
-        """Wait until all of them can be used.
+        """Wait until all services can be used.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Services:
 
     @property
     def dashboard_url(self) -> str:
-        """Its address with the token; empty where there is none."""
+        """Address of the dashboard with its token; empty if there is no dashboard."""
         return self._dashboard.url if self._dashboard else ""
 
     @property
@@ -225,7 +225,7 @@ class Services:
                 self.place.bring_home()
 
     def hasten(self, is_interrupted: bool) -> None:
-        """The run may be killed soon: what was found until now goes where other nodes see it.
+        """Put the findings so far where other nodes see them, as the run may be killed soon.
 
         Parameters
         ----------

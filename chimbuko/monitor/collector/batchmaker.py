@@ -16,7 +16,8 @@ from chimbuko.monitor.sampling.sample import Sample, ThreadCounters
 
 FIRST_SUM_S = 10.0
 SUMS_OF_A_LENGTH = 120
-"""After so many sums they are twice as long: their number grows with the logarithm of a run's length."""
+"""Number of sums after which their length doubles, so that their number grows with the logarithm of a run's
+length."""
 
 
 class CurrentSum:
@@ -108,7 +109,7 @@ class Costs:
     """CPU time of samples since the last batch, in µs."""
 
     period_us: int = 0
-    """CPU time of those once a period, and of looks at all other processes."""
+    """CPU time of the samples of each period, and of looks at all other processes."""
     fast_us: int = 0
 
 

@@ -70,7 +70,7 @@ class Collector:
         self._last: Sample | None = None
 
     def watch(self, one: Watched) -> None:
-        """A rank's process, of which threads are sampled from now on."""
+        """Sample the threads of a rank's process from now on."""
         self._watched[one.pid] = one
         self._expected.pop(one.pid, None)
         self._strangers.discard(one.pid)
@@ -91,7 +91,7 @@ class Collector:
         self._looks.add(pid)
 
     def name_thread(self, pid: int, tid: int, thread: int) -> None:
-        """A thread as the trace numbers it."""
+        """Note the number of a thread in the trace."""
         self._names.number(pid, tid, thread)
 
     @property
@@ -104,7 +104,7 @@ class Collector:
         self._looks.look(now_us, self._watched.keys())
 
     def period(self) -> None:
-        """Sample all of it; once a period."""
+        """Sample all threads; called once a period."""
         sample = self._sampler.sample(self._watched)
         last, self._last = self._last, sample
         self.costs.period_us += sample.cost_us
@@ -129,7 +129,7 @@ class Collector:
         self.costs.period_us += (time.thread_time_ns() - began_ns) // 1000
 
     def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:
-        """Samples that overlap intervals and were not given away before; None without any."""
+        """Return samples that overlap intervals and were not given away before; None without any."""
         parts: dict[str, list[Rows]] = {kind: [] for kind in (*KEYS, LOOKS)}
         bounds: list[int] = []
         awaited: set[Awaited] = set()
@@ -157,7 +157,7 @@ class Collector:
 
     def losses(self) -> NodeBatch | None:
         """Losses of ranks since the last call, kept from running, with samples from around them that were not
-        given away before; None where ranks lost nothing.
+        given away before; None if ranks lost nothing.
         """
         # Not look by look: each would cost more, and so they would be further apart.
         for tid, stretch in self._looks.stretches():
@@ -185,7 +185,7 @@ class Collector:
         )
 
     def due_sum(self, now_us: int, is_last: bool = False) -> NodeBatch | None:
-        """The sum since the last one, if it is time for it."""
+        """Return the sum since the last one, if it is time for it."""
         if not self._sum.is_due(now_us) and not is_last:
             return None
         begin_us = self._sum.begin_next(now_us)

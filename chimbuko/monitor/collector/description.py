@@ -19,7 +19,7 @@ from chimbuko.monitor.sampling.span import OtherLoad, ThreadSpan
 
 
 def parts_of(topology: Topology) -> list[NodePart]:
-    """All parts, outer ones first."""
+    """Return all parts, outer ones first."""
     return list(_parts(topology.root, 0))
 
 
@@ -61,7 +61,7 @@ def found_between(
 
 
 def _over(one: ThreadSpan, periods: int, moves: int) -> ThreadSpan:
-    """A thread with what only its periods tell: who did nothing in all of them stood still in each."""
+    """Return a thread with what only its periods tell: who did nothing in all of them stood still in each."""
     return replace(one, periods=periods, migrations=moves, still_periods=periods * one.still_periods)
 
 

@@ -37,7 +37,7 @@ class _Slice:
     rows: Rows
     last_us: int
     is_taken: npt.NDArray[np.bool_] | None = None
-    """None where none is."""
+    """Mask of the rows that are taken; None if none is."""
 
 
 class SliceRing:
@@ -60,7 +60,7 @@ class SliceRing:
             self._count -= len(self._slices.popleft().rows)
 
     def take(self, begin_us: int, end_us: int) -> Rows:
-        """Rows of an interval that were not taken before."""
+        """Return the rows of an interval that were not taken before."""
         found = [self._none]
         # The newest first: what is asked for was not long ago.
         for one in reversed(self._slices):
@@ -101,13 +101,13 @@ class _Reading(NamedTuple):
     times: SchedStat | None
     """Values of ``sched``."""
     call: int
-    """The system call that it slept in."""
+    """Number of the system call in which the thread slept."""
     moves: int | None
     """Number of moves to another core; not read where the thread is put on a core as seldom as most threads
     are. The file that has it takes 2 to 8 kB.
     """
     awaited: str = ""
-    """Path of the file, or name of the child process, that it slept for; empty where none is known."""
+    """Path of the file, or name of the child process, that it slept for; empty if none is known."""
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class _Thread:
         """Whether it is known if it is frozen, since it was on a core."""
 
     def read(self) -> _Reading | None:
-        """It now; None where it has ended."""
+        """Return the reading of now, or None if the thread has ended."""
         sched, last = self._sched.read(), self.last
         now_us = time.time_ns() // 1000
         if last is not None and sched and sched == last.sched:
@@ -226,7 +226,7 @@ class FastRing:
             yield pair.now.tid, _stretch(pair.before, pair.now)
 
     def forget(self, tid: int) -> None:
-        """A thread is not looked at any longer."""
+        """Look at a thread no longer."""
         thread = self._threads.pop(tid, None)
         if thread is not None:
             thread.close()
@@ -283,7 +283,9 @@ def _row(before: _Reading, now: _Reading) -> tuple[object, ...] | None:
 
 
 def _moves(before: _Reading, now: _Reading, is_elsewhere: bool) -> int:
-    """Number of moves: as far as that was read, else whether the thread is on another core than before."""
+    """Return the number of moves: as far as that was read, else whether the thread is on another core than
+    before.
+    """
     first, second = before.moves, now.moves
     counted = 0 if first is None or second is None else min(second - first, MOST_MOVES)
     return max(counted, int(is_elsewhere))
@@ -324,7 +326,7 @@ def _is_stopped(reading: _Reading) -> bool:
 
 
 def _state(stat: bytes) -> bytes:
-    """The kernel's letter."""
+    """Return the kernel's letter for the state of a thread."""
     return stat[stat.rfind(b") ") + 2 :][:1]
 
 

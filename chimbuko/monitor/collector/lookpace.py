@@ -24,7 +24,7 @@ class Waits(Enum):
     """State of the ranks' waits for their cores."""
 
     NONE = "none"
-    """No rank has waited since all others were looked at."""
+    """No rank has waited since all other processes were looked at."""
     NOW = "now"
     """A rank waited before the last look."""
     OVER = "over"
@@ -37,11 +37,11 @@ class Look(Enum):
     NOBODY = "nobody"
     ALL = "all"
     RUNNING = "running"
-    """Those that were found to run last."""
+    """Only processes that ran at the last look."""
 
 
 class LookPace:
-    """When ranks are looked at next, and which other processes with them.
+    """Pace of the looks at ranks, and at other processes with them.
 
     ::
 
@@ -109,5 +109,5 @@ class LookPace:
 
 
 def _due_us(was_due_us: int, now_us: int, pause_us: float) -> int:
-    """When somebody may look again, who does so now, and needs a pause for each look."""
+    """Return the time of the next look, a pause after this one."""
     return max(was_due_us, now_us - SPARED_US) + int(pause_us)

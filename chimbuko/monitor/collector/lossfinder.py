@@ -1,4 +1,4 @@
-"""When a thread lost much of its time as it was kept from running, by looks at it. No I/O, no clock."""
+"""Periods in which a thread was kept from running for much of its time, by looks at it. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST_WINDOWS, MOST_WINDOWS = 5, 60
 
 
 class Stretch(NamedTuple):
-    """What one thread did from one look at it to the next."""
+    """Time of one thread between two looks at it."""
 
     begin_us: int
     end_us: int
@@ -91,7 +91,7 @@ class LossFinder:
 
     @property
     def loss(self) -> Loss | None:
-        """The one that goes on, as far as it goes; None where it is too small so far."""
+        """The one that goes on, as far as it goes; None if it is too small so far."""
         if self._lost_at_most_us < LEAST_LOST_US:
             return None
         return Loss(self._begin_us, self._end_us, round(self._lost_at_most_us))
@@ -137,11 +137,11 @@ class UsualWait:
 
     @property
     def share(self) -> float | None:
-        """None before enough is known."""
+        """Usual share of the time that the thread waits; None until enough is known."""
         return median(self._shares) if len(self._shares) >= LEAST_WINDOWS else None
 
     def add(self, stretch: Stretch) -> None:
-        """A stretch without a loss."""
+        """Take a stretch without a loss."""
         self._length_us += stretch.length_us
         self._waited_us += stretch.waited_us
         if self._length_us >= WINDOW_US:

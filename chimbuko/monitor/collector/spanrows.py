@@ -54,7 +54,7 @@ def core_rows(last: Sample, sample: Sample, span: Span, threads: Rows) -> Rows:
 
 
 def node_rows(last: Sample, sample: Sample, span: Span) -> Rows:
-    """The one NODE row."""
+    """Return the one NODE row."""
     memory = span.memory
     limited = [
         one.group for one in span.processes.values() if one.group is not None and one.group.limit_bytes

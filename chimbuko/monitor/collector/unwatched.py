@@ -29,7 +29,7 @@ RUNNING = "R"
 
 class _Seen(NamedTuple):
     data: bytes
-    """As it was read: of a process that sleeps it stays the same."""
+    """Text as it was read, which stays the same while a process sleeps."""
     stat: TaskStat
     time_us: int
     ended_ticks: int
@@ -53,13 +53,13 @@ class Others:
         self._run = OwnRun()
         self._last: dict[int, _Seen] = {}
         self._suspects: dict[int, tuple[int, int]] = {}
-        """When a process was found to run, or new, and how long it had run, in µs, of those that did last."""
+        """For each process that ran last: the time at which it was found, and how long it had run, in µs."""
         self._boot_us = 0
         self._ancestors: dict[int, set[int]] = {}
         """Ancestors of each watched process: what they have started belongs to the program."""
 
     def look(self, time_us: int, watched: Collection[int]) -> Rows:
-        """OTHER rows of processes that ran since the last look, or since they began."""
+        """Return OTHER rows of processes that ran since the last look, or since they began."""
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()} - set(watched)
         for pid in watched:
             if pid not in self._ancestors:
@@ -72,7 +72,7 @@ class Others:
         return rows
 
     def look_again(self, time_us: int, watched: Collection[int]) -> Rows:
-        """The same of those only that were found to run last: they may be looked at as often as ranks."""
+        """Return OTHER rows of processes that ran at the last look, as often as ranks are looked at."""
         rows, now = self._look(time_us, self._suspects.keys() & self._last.keys(), watched)
         self._last |= now
         return rows
@@ -137,7 +137,7 @@ class Others:
         return before is not None and before.stat.start_ticks != stat.start_ticks
 
     def _end(self, pid: int) -> None:
-        """A process is over: what is known of it is no news when the one that started it counts it."""
+        """Note that a process has ended, so that its time is not counted again with its parent's."""
         self._files.forget(_path(pid))
         ended = self._last.pop(pid, None)
         parent = self._last.get(ended.stat.parent) if ended is not None else None
@@ -146,7 +146,7 @@ class Others:
             self._last[ended.stat.parent] = parent._replace(ended_ticks=known_ticks)
 
     def _since_us(self, stat: TaskStat, time_us: int) -> int:
-        """When a process began."""
+        """Return the time at which a process began."""
         self._boot_us = self._boot_us or time_us - _uptime_us()
         return min(time_us, self._boot_us + stat.start_ticks * TICK_US)
 
@@ -171,7 +171,7 @@ def _uptime_us() -> int:
 
 
 def user_of(pid: int) -> str:
-    """Return the user of a process; empty where the process is gone."""
+    """Return the user of a process; empty if the process is gone."""
     try:
         return _name_of(os.stat(f"/proc/{pid}").st_uid)
     except OSError:

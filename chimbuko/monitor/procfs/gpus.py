@@ -34,13 +34,13 @@ class Gpus:
         return dict(enumerate(found))
 
     def close(self) -> None:
-        """No more will be read."""
+        """Close the readers; nothing is read afterwards."""
         for provider in self._providers:
             provider.close()
 
 
 def present_gpus(makers: Sequence[Maker] = MAKERS) -> Gpus:
-    """Those whose driver is loaded and whose package is installed and works; none of the others."""
+    """Return the GPUs whose driver is loaded and whose package is installed and works."""
     providers = []
     for maker in makers:
         if not os.path.exists(maker.device):

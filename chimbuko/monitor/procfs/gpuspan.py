@@ -21,7 +21,7 @@ class GpuReading(NamedTuple):
     power_w: float | None
     temperature_c: float | None
     is_throttled: bool | None
-    """It runs slower than it could, since it is too hot, or its power supply asks for it."""
+    """Whether the GPU runs slower than it could, because of its temperature or its power supply."""
     pids: frozenset[int] | None = None
     """Processes that compute on it, by their numbers outside of containers."""
 
@@ -30,10 +30,10 @@ class GpuProvider(Protocol):
     """The GPUs of one maker."""
 
     def read(self) -> list[GpuReading]:
-        """All of them, always in the same order. What cannot be read is None, and no error."""
+        """Return the readings of all GPUs, always in the same order. A value that cannot be read is None."""
 
     def close(self) -> None:
-        """No more will be read."""
+        """Close the reader; nothing is read afterwards."""
 
 
 BUSY, MEMORY, MEMORY_TOTAL = "Utilization %", "Memory Used (GB)", "Memory Total (GB)"
@@ -58,7 +58,7 @@ class Metric:
         return self.total / self.samples
 
     def then(self, later: Metric) -> Metric:
-        """Both as one."""
+        """Return both metrics as one."""
         return Metric(
             min(self.least, later.least),
             self.total + later.total,
@@ -80,7 +80,7 @@ class GpuSpan:
     """Number of periods at whose end the GPU ran slower than it could."""
 
     def then(self, later: GpuSpan) -> GpuSpan:
-        """Both spans as one."""
+        """Return both spans as one."""
         metrics = dict(self.metrics)
         for name, metric in later.metrics.items():
             metrics[name] = metrics[name].then(metric) if name in metrics else metric
@@ -93,7 +93,7 @@ class GpuSpan:
 
 
 def gpu_span(reading: GpuReading) -> GpuSpan:
-    """A period at the end of which a GPU said this."""
+    """Return a period at the end of which a GPU said this."""
     used, total = reading.memory_used_bytes, reading.memory_total_bytes
     values = {
         BUSY: reading.busy_percent,

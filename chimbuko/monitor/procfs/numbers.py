@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 MOST_CPUS = 65_536
-"""No machine has a CPU of a higher number; a range beyond is damage."""
+"""Highest number of a CPU on any machine; a range beyond it is damaged text."""
 
 
 @lru_cache(maxsize=1024)
 def parse_cpulist(text: str) -> tuple[int, ...]:
-    """All CPUs of a list in rising order; parts that are damaged are left out."""
+    """Return all CPUs of a list in rising order; parts that are damaged are left out."""
     found: set[int] = set()
     for part in text.strip().split(","):
         first, dash, last = part.partition("-")
@@ -26,7 +26,7 @@ def _is_number(text: str) -> bool:
 
 
 def format_cpulist(cpus: Iterable[int]) -> str:
-    """The shortest list of these CPUs, ``1-7,9``."""
+    """Return the shortest list of these CPUs, ``1-7,9``."""
     ranges: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if ranges and ranges[-1][1] == cpu - 1:
@@ -40,7 +40,7 @@ LARGEST = 2**64 - 1
 
 
 def counter(text: bytes) -> int | None:
-    """A counter, or None where these are not the digits of one."""
+    """Return a counter, or None if these are not the digits of one."""
     if not text.isdigit() or len(text) > 20:
         return None
     value = int(text)
@@ -48,7 +48,7 @@ def counter(text: bytes) -> int | None:
 
 
 def counters(text: bytes) -> list[int] | None:
-    """Counters with blanks between them, or None where one of them is none."""
+    """Counters with blanks between them, or None if one of them is none."""
     try:
         values = list(map(int, text.split()))
     except ValueError:
@@ -57,7 +57,9 @@ def counters(text: bytes) -> list[int] | None:
 
 
 def keyed_counters(data: bytes, separator: bytes = b" ") -> dict[str, int]:
-    """Lines such as ``nr_throttled 3`` or ``MemFree: 12 kB`` by their names; damaged lines are left out."""
+    """Return lines such as ``nr_throttled 3`` or ``MemFree: 12 kB`` by their names; damaged lines are left
+    out.
+    """
     found = {}
     for line in data.splitlines():
         name, _, rest = line.partition(separator)
@@ -68,7 +70,7 @@ def keyed_counters(data: bytes, separator: bytes = b" ") -> dict[str, int]:
 
 
 def counter_behind(data: bytes, name: bytes) -> int | None:
-    """The counter that stands behind ``name`` and blanks; None where there is none."""
+    """Return the counter that stands behind ``name`` and blanks; None if there is none."""
     begin = data.find(name)
     if begin < 0:
         return None

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from chimbuko.monitor.procfs.gpuspan import OF_OTHER_VERSIONS, GpuReading
 
 DEVICE = "/dev/nvidiactl"
-"""There is one where the kernel's driver is loaded."""
+"""Device file that exists if the kernel's driver is loaded."""
 HELD_BACK = 0x08 | 0x20 | 0x40 | 0x80
 """Bits of ``nvmlClocksEventReasons`` that count: slowed down by the hardware, by the driver or the hardware
 for heat, or by the power supply. A GPU that has much to do keeps to its power limit; that does not count.
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def opened() -> Nvml:
-    """NVML by its package; raises what either raises."""
+    """Open NVML by its package; errors of both are raised."""
     return Nvml(importlib.import_module("pynvml"))
 
 
@@ -34,7 +34,7 @@ class Nvml:
     Raises
     ------
     Exception
-        Of the library: there is no driver, or none that it can speak with.
+        An error of the library: there is no driver, or none that it can speak with.
     """
 
     def __init__(self, library: Any) -> None:
@@ -45,7 +45,7 @@ class Nvml:
         ]
 
     def read(self) -> list[GpuReading]:
-        """All GPUs, in the order of their numbers."""
+        """Return all GPUs, in the order of their numbers."""
         return [self._one(device) for device in self._devices]
 
     def close(self) -> None:
@@ -73,7 +73,9 @@ class Nvml:
         )
 
     def _said(self, ask: Callable[[], T]) -> T | None:
-        """An answer; None where this device has none, or is gone, or the library has no such question."""
+        """Return an answer; None if this device has none, or is gone, or the library has no such
+        question.
+        """
         try:
             return ask()
         except (self._library.NVMLError, *OF_OTHER_VERSIONS):

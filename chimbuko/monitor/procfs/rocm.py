@@ -48,7 +48,7 @@ class Rocm:
     Raises
     ------
     Exception
-        Of the library: there is no driver.
+        An error of the library: there is no driver.
     """
 
     def __init__(self, library: Any) -> None:
@@ -57,7 +57,7 @@ class Rocm:
         self._devices = list(library.amdsmi_get_processor_handles())
 
     def read(self) -> list[GpuReading]:
-        """All GPUs, in the library's order."""
+        """Return all GPUs, in the library's order."""
         return [self._one(device) for device in self._devices]
 
     def close(self) -> None:
@@ -97,7 +97,9 @@ class Rocm:
         )
 
     def _said(self, ask: Callable[[], Any]) -> Any:
-        """An answer; None where this device has none, or is gone, or the library has no such question."""
+        """Return an answer; None if this device has none, or is gone, or the library has no such
+        question.
+        """
         try:
             return ask()
         except (self._library.AmdSmiException, *OF_OTHER_VERSIONS):

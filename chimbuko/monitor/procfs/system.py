@@ -36,7 +36,9 @@ def parse_membership(data: bytes) -> Membership:
 
 
 def parse_limit(data: bytes) -> int | None:
-    """A limit of memory in bytes; None where there is none (``max``, or version 1's largest number)."""
+    """Return a limit of memory in bytes; None if there is none (``max``, or version 1's largest
+    number).
+    """
     limit = counter(data.strip())
     return None if limit is None or limit >= NO_LIMIT_BYTES else limit
 
@@ -105,7 +107,7 @@ class NodeMemory(NamedTuple):
 
 
 def parse_meminfo(data: bytes) -> NodeMemory | None:
-    """``/proc/meminfo``; None where a line is missing. Without ``MemAvailable`` what is free is available."""
+    """``/proc/meminfo``; None if a line is missing. Without ``MemAvailable`` what is free is available."""
     total, free = counter_behind(data, b"MemTotal:"), counter_behind(data, b"MemFree:")
     available = counter_behind(data, b"MemAvailable:")
     if total is None or free is None:

@@ -37,7 +37,7 @@ _ARM64 = {
 _NUMBERS = {"x86_64": _X86_64, "aarch64": _ARM64}.get(platform.machine(), {})
 
 NO_CALL = -1
-"""None, or none that is known."""
+"""Number for no system call, or none that is known."""
 PIPE = -2
 """A read or write of a socket or a pipe, which no number shows."""
 NAP = -3
@@ -75,8 +75,8 @@ _FREEZER = b"refrigerator", b"freezer_trap", b"get_signal"
 
 
 def system_call(data: bytes) -> int:
-    """Number of the system call that a thread is in, by ``syscall``; ``NO_CALL`` where it is not known, and
-    ``NAP`` or ``CONDITION`` where its arguments say that it is one.
+    """Return the number of the system call that a thread is in, by ``syscall``; ``NO_CALL`` where it is not
+    known, and ``NAP`` or ``CONDITION`` where its arguments say that it is one.
     """
     first = data.split(b" ", 1)[0]
     if not first.isdigit() or len(first) > 4:
@@ -91,7 +91,7 @@ def system_call(data: bytes) -> int:
 
 
 def argument(data: bytes, at: int) -> int | None:
-    """Return an argument of the system call that a thread is in, by ``syscall``; None where it is damaged."""
+    """Return an argument of the system call that a thread is in, by ``syscall``; None if it is damaged."""
     try:
         return int(data.split()[at + 1], 16)
     except (IndexError, ValueError):

@@ -32,7 +32,7 @@ class TaskStat(NamedTuple):
 
 
 def parse_stat(data: bytes) -> TaskStat | None:
-    """``/proc/PID/stat`` or ``/proc/PID/task/TID/stat``; None where it is damaged.
+    """``/proc/PID/stat`` or ``/proc/PID/task/TID/stat``; None if it is damaged.
 
     Fields are counted from the last ``)``, since a name may hold blanks and parentheses itself.
     """
@@ -74,7 +74,7 @@ class TaskStatus(NamedTuple):
 
 
 def parse_status(data: bytes) -> TaskStatus | None:
-    """``/proc/PID/task/TID/status``; None where a line is missing or damaged."""
+    """``/proc/PID/task/TID/status``; None if a line is missing or damaged."""
     tail = data.rpartition(b"\nvoluntary_ctxt_switches:\t")[2]
     voluntary, _, tail = tail.partition(b"\nnonvoluntary_ctxt_switches:\t")
     involuntary = tail.partition(b"\n")[0]
@@ -85,14 +85,16 @@ def parse_status(data: bytes) -> TaskStatus | None:
 
 
 def allowed_cpus(data: bytes) -> tuple[int, ...]:
-    """Return the cores on which a process or thread may run, by its ``status``; empty where that does not
+    """Return the cores on which a process or thread may run, by its ``status``; empty if that does not
     say.
     """
     return parse_cpulist(_value_of(data, b"\nCpus_allowed_list:\t").decode(errors="replace"))
 
 
 def parse_thread_group(data: bytes) -> int | None:
-    """The process that a number is a thread of, by its ``status``: of a process itself it is its own."""
+    """Return the process that a number is a thread of, by its ``status``: of a process itself it is its
+    own.
+    """
     return counter(_value_of(data, b"\nTgid:\t"))
 
 
@@ -114,7 +116,7 @@ class ProcessMemory(NamedTuple):
 
 
 def parse_process_memory(data: bytes) -> ProcessMemory:
-    """``VmRSS`` and ``VmHWM`` of ``/proc/PID/status``; 0 where they are missing."""
+    """``VmRSS`` and ``VmHWM`` of ``/proc/PID/status``; 0 if they are missing."""
     resident = 1024 * (counter_behind(data, b"\nVmRSS:") or 0)
     return ProcessMemory(resident, max(1024 * (counter_behind(data, b"\nVmHWM:") or 0), resident))
 
@@ -135,7 +137,7 @@ class SchedStat(NamedTuple):
 
 
 def parse_schedstat(data: bytes) -> SchedStat | None:
-    """``/proc/PID/task/TID/schedstat``; None where it is damaged, or the kernel does not count."""
+    """``/proc/PID/task/TID/schedstat``; None if it is damaged, or the kernel does not count."""
     try:
         ran, waited, times = data.split(None, 3)
         ran_ns, waited_ns, slices = int(ran), int(waited), int(times)
@@ -145,7 +147,7 @@ def parse_schedstat(data: bytes) -> SchedStat | None:
 
 
 def parse_migrations(data: bytes) -> int | None:
-    """Return how often a thread was moved to another core, by its ``sched``; None where that does not say."""
+    """Return how often a thread was moved to another core, by its ``sched``; None if that does not say."""
     found = data.find(b"\nse.nr_migrations")
     return counter(data[found + 1 :].partition(b"\n")[0].partition(b":")[2].strip()) if found >= 0 else None
 
@@ -158,6 +160,6 @@ class ProcessIO(NamedTuple):
 
 
 def parse_io(data: bytes) -> ProcessIO | None:
-    """``/proc/PID/io``; None where it is damaged."""
+    """``/proc/PID/io``; None if it is damaged."""
     read, written = counter_behind(data, b"\nread_bytes:"), counter_behind(data, b"\nwrite_bytes:")
     return None if read is None or written is None else ProcessIO(read, written)

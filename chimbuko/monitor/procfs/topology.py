@@ -26,7 +26,7 @@ from chimbuko.monitor.procfs.topologytree import (
 
 
 def parse_hwloc(xml: str) -> Topology:
-    """The tree of the parts that we show; others are stepped over, and what is in them kept.
+    """Return the tree of the parts that we show; others are stepped over, and what is in them kept.
 
     Raises
     ------
@@ -77,7 +77,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def read_sysfs(root: Path = SYSTEM) -> Topology:
-    """The tree of all that is online; what the kernel does not say is left out."""
+    """Return the tree of all that is online; what the kernel does not say is left out."""
     online = parse_cpulist(_text(root / "cpu" / "online"))
     parts: dict[tuple[str, frozenset[int]], Part] = {}
     for cpu in online:
@@ -89,7 +89,7 @@ def read_sysfs(root: Path = SYSTEM) -> Topology:
 
 
 def _parts_of(folder: Path, cpu: int, online: frozenset[int]) -> Iterator[Part]:
-    """All that a hardware thread is in."""
+    """Yield all that a hardware thread is in."""
     topology = folder / "topology"
     yield Part(PU, cpu, frozenset((cpu,)))
     for kind, number, siblings in (
@@ -137,7 +137,9 @@ LONGEST_S = 20.0
 
 
 def read_topology() -> Topology:
-    """All of this node, also what this process may not use. An ``lstopo`` that fails is passed over."""
+    """Read the topology of this node, also of parts that this process may not use; an ``lstopo`` that fails
+    is passed over.
+    """
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is not None:
         command = [program, "--of", "xml", "--disallowed", "--no-io"]

@@ -39,7 +39,7 @@ class Part:
     children: list[Part] = field(default_factory=list)
 
     def walk(self) -> Iterator[Part]:
-        """This part and all in it, outer ones first."""
+        """Yield this part and all parts in it, outer ones first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -64,7 +64,7 @@ class Topology:
         return tuple(sorted(part.physical or 0 for part in self.root.walk() if part.kind == PU))
 
     def lines(self, allowed: Collection[int] | None = None) -> list[str]:
-        """The tree as text; hardware threads that are not ``allowed`` have a ``-`` behind them."""
+        """Return the tree as text; hardware threads that are not ``allowed`` have a ``-`` behind them."""
         return list(_lines(self.root, 0, allowed))
 
 
@@ -86,7 +86,7 @@ def _size(size_bytes: int) -> str:
 
 
 def nested(parts: Iterable[Part]) -> Topology:
-    """A tree of parts of which each is only known by its hardware threads."""
+    """Return a tree of parts of which each is only known by its hardware threads."""
     first, *others = sorted(
         parts, key=lambda part: (-len(part.cpus), KINDS.index(part.kind), min(part.cpus, default=0))
     )

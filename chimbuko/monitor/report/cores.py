@@ -15,17 +15,17 @@ from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import OtherLoad, Span, ThreadSpan
 
 WAITED_SHARE = 0.10
-"""A thread that waits for its core for more of the time is held up. Where the wait is not known:"""
+"""Share of the time above which a thread that waits for its core counts as held up."""
 CUT_OFF_PER_S = 50.0
-"""Rate above which threads share a core: two threads take it from each other that often (130 per second with
-Linux' defaults), and others do not (below 12 in all launches of ZeroSum's paper that were not
-oversubscribed).
+"""Rate of involuntary switches above which threads share a core, if their waits are not known. Two threads on
+one core reach it (130 per second with Linux' defaults); others do not (below 12 in all launches of ZeroSum's
+paper that were not oversubscribed).
 """
 BESIDE_PER_S = 5.0
 """A sampler that wakes up each second beside a worker cuts it off some 8 to 11 times a second."""
 FOREIGN_SHARE = 0.20
 ANALYSIS_SHARE = 0.05
-"""Share of the cores that workers wait for, from which on the report says what the analysis itself takes of
+"""Share of the cores that workers wait for, from which the report says what the analysis itself takes of
 them.
 """
 FEWER_AT_ONCE = 0.8
@@ -34,11 +34,11 @@ how many.
 """
 IDLE_SHARE = 0.95
 NAMED_SHARE = 0.20
-"""Share of others' load from which on a process is named."""
+"""Share of others' load from which a process is named."""
 
 
 def groups(span: Span) -> dict[tuple[int, ...], list[ThreadSpan]]:
-    """Workers by the cores that they may use."""
+    """Return the workers by the cores that they may use."""
     found: dict[tuple[int, ...], list[ThreadSpan]] = defaultdict(list)
     for thread in workers(span):
         if thread.cpus:
@@ -153,7 +153,7 @@ def foreign_load(span: Span) -> Iterator[Finding]:
         yield Finding(
             "foreign load",
             f"others take {format_share(taken_s / total_s)} of {_named(cpus)}, this program "
-            f"{format_share(own_s / total_s)}; of its threads {len(waiting)} waited for a core; "
+            f"{format_share(own_s / total_s)}; {len(waiting)} of its threads waited for a core; "
             f"{_whose(span, taken_s, total_s)}"
             f"{f'; it runs at niceness {own_nice}, and they at {their_nice}' if is_behind else ''}",
             "start it without nice: they go first"
@@ -180,7 +180,7 @@ def analysis_beside(span: Span) -> Iterator[Finding]:
 
 
 def _waited_for(span: Span) -> tuple[list[ThreadSpan], set[int], float]:
-    """Workers that wait for a core, the cores, and the time that these had all together."""
+    """Return the workers that wait for a core, the cores, and the time that these had all together."""
     waiting = [thread for thread in workers(span) if (thread.waited_share or 0.0) > WAITED_SHARE]
     cpus = {cpu for thread in waiting for cpu in thread.cpus} & span.cores.keys()
     return waiting, cpus, sum(span.cores[cpu].total_s for cpu in cpus)
@@ -209,7 +209,7 @@ def _whose(span: Span, taken_s: float, total_s: float) -> str:
         for name, user, one in _foreign(span)[:2]
         if one.seconds >= NAMED_SHARE * taken_s
     ]
-    return f"whose: {'; '.join(named)}" if named else "whose is unknown"
+    return f"others are {'; '.join(named)}" if named else "who they are is unknown"
 
 
 def _niceness(span: Span, waiting: list[ThreadSpan]) -> tuple[int, int]:

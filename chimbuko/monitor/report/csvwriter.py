@@ -45,8 +45,8 @@ class Value:
 
 
 def read_zerosum(path: Path) -> Iterator[Value]:
-    """All lines of a file, in its order, which is not that of the steps. A last one that was cut off, as the
-    program was killed, is left out.
+    """Yield all lines of a file, in its order, which is not that of the steps. A last one that was cut off,
+    as the program was killed, is left out.
 
     Raises
     ------
@@ -172,7 +172,7 @@ class CsvWriter:
 
 
 def _lines_into(file: IO[str]) -> Any:
-    """As ZeroSum writes them: text in quotes, and ends of lines as Unix has them."""
+    """Return a writer of rows in ZeroSum's form: text in quotes, and ends of lines as in Unix."""
     return csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
 
 

@@ -21,7 +21,7 @@ class Node:
 
 
 def merged(stacks: Mapping[int, Sequence[str]]) -> Node:
-    """The tree of the stacks, outermost call first, of ranks."""
+    """Return the tree of the stacks, outermost call first, of ranks."""
     root = Node("")
     for rank, functions in stacks.items():
         node = root
@@ -33,7 +33,7 @@ def merged(stacks: Mapping[int, Sequence[str]]) -> Node:
 
 
 def lines(root: Node) -> Iterator[str]:
-    """A line for each call: ``  MPI_Recv: 3 ranks (0-2)``; most ranks first."""
+    """Yield a line for each call: `` MPI_Recv: 3 ranks (0-2)``; most ranks first."""
     waiting = [(0, child) for child in _in_order(root)]
     while waiting:
         depth, node = waiting.pop(0)
@@ -78,6 +78,6 @@ def deadlock(stacks: Mapping[int, Sequence[str]], living: Collection[int]) -> Fi
 
 
 def _operation(functions: Sequence[str]) -> str:
-    """The outermost operation of MPI that waits for others; empty where there is none."""
+    """Return the outermost operation of MPI that waits for others; empty if there is none."""
     waiting = next((function for function in functions if ends_by_another_rank(function)), "")
     return waiting.partition("(")[0].strip().removeprefix("P")

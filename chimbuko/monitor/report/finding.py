@@ -27,7 +27,7 @@ class Finding:
 
 
 def workers(span: Span) -> list[ThreadSpan]:
-    """Threads that want to run; the sampler's are none."""
+    """Return threads that want to run; the sampler's are none."""
     return [
         thread
         for thread in span.threads.values()

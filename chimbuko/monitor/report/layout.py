@@ -36,7 +36,7 @@ def _size(size_bytes: int) -> str:
 
 
 def report(span: Span, identities: Mapping[int, Identity], node: str, only: int | None = None) -> list[str]:
-    """The lines of a report. Percentages are of the time for which a thread was watched.
+    """Return the lines of a report. Percentages are of the time for which a thread was watched.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def _lines(
 
 
 def _cpus(one: Identity, span: Span) -> tuple[int, ...]:
-    """Those of its main thread, since a program may be bound after it was first seen."""
+    """Return the CPUs of a process's main thread, as a program may be bound after it was first seen."""
     main = span.threads.get(one.pid)
     return main.cpus if main else one.cpus
 

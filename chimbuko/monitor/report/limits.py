@@ -13,14 +13,14 @@ from chimbuko.monitor.sampling.span import Span
 
 LOW_SHARE = 0.05
 STOLEN_SHARE = 0.05
-"""Share of the cores' time that the host takes, from which on it is said: a quiet one takes below 1 %."""
+"""Least share of the cores' time taken by the host that is reported; a quiet host takes below 1 %."""
 THROTTLED_SHARE = 0.01
 GPU_THROTTLED_SHARE = 0.1
-"""Share of the samples in which a GPU is throttled, each seen at its own moment."""
+"""Least share of samples with a throttled GPU that is reported. Each sample shows one moment only."""
 
 
 def killed(span: Span) -> Iterator[Finding]:
-    """The kernel killed processes, as their control group had no memory left."""
+    """Report processes that the kernel killed because their control group had no memory left."""
     for group in span.kills.values():
         who = number_of(group.processes, "processes")
         limit = "" if group.limit_bytes is None else f" of the {_size(group.limit_bytes)} that it may use"

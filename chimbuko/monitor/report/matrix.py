@@ -150,7 +150,9 @@ def binned(values: Mapping[tuple[int, int], int], ranks: int) -> npt.NDArray[np.
 
 
 def heat_map(values: Mapping[tuple[int, int], int], ranks: int) -> str:
-    """A picture as SVG: senders from top to bottom, receivers from left to right, bytes as a logarithm."""
+    """Return a picture as SVG: senders from top to bottom, receivers from left to right, bytes as a
+    logarithm.
+    """
     sums = binned(values, ranks)
     most = sums.max(initial=0.0)
     shades = np.zeros(sums.shape)

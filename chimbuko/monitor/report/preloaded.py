@@ -25,7 +25,7 @@ NO_MORE_S = 1.0
 
 
 def count_messages(streams: Iterable[StreamName]) -> tuple[dict[str, MessageMatrix], list[str]]:
-    """The matrix of each program, and what could not be read."""
+    """Return the matrix of each program, and what could not be read."""
     found: dict[str, MessageMatrix] = {}
     complaints = []
     for stream in streams:
@@ -114,7 +114,7 @@ class PreloadedCounting:
 
 
 def mpi_among(command: Sequence[str], environment: Mapping[str, str]) -> MpiLibrary:
-    """The MPI of the first word of a command that is a program which is linked with one.
+    """Return the MPI of the first word of a command that is a program which is linked with one.
 
     Raises
     ------

@@ -28,7 +28,7 @@ class ProcessLogs:
         self._heads: dict[int, list[str]] = {}
 
     def begin(self, sample: Sample, identities: Mapping[int, Identity]) -> None:
-        """Write those of processes that are new in a sample."""
+        """Write the processes that are new in a sample."""
         if len(self._heads) > 2 * len(identities):
             self._heads = {pid: head for pid, head in self._heads.items() if pid in identities}
         for pid in sample.processes.keys() - self._heads.keys():

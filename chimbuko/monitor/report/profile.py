@@ -36,11 +36,11 @@ class Process(msgspec.Struct, frozen=True):
     workers: int
     """Threads that wanted to run."""
     busy_share: float
-    """Mean of them."""
+    """Mean share of the time in which these threads ran."""
     waited_share: float
-    """Largest of them."""
+    """Largest share of the time in which one of these threads waited for a core."""
     system_share: float
-    """Largest of them."""
+    """Largest share of the time that one of these threads spent in the kernel."""
     peak_bytes: int
     variables: dict[str, str]
 
@@ -52,7 +52,7 @@ class Profile(msgspec.Struct, frozen=True):
     seconds: float
     cores: int
     memory_bytes: int
-    """Memory of the node, in bytes; 0 where it is not known."""
+    """Memory of the node, in bytes; 0 if it is not known."""
     processes: list[Process]
 
 
@@ -83,7 +83,7 @@ def profile_of(span: Span, identities: Mapping[int, Identity], node: str) -> Pro
 
 
 def settings_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those variables that two runs have in common that are started alike."""
+    """Return the variables that are the same in any two runs that are started alike."""
     return {name: value for name, value in environment.items() if name.startswith(SETTINGS)}
 
 
@@ -94,7 +94,7 @@ def save(profile: Profile, folder: Path) -> None:
 
 
 def load(folder: Path, node: str) -> Profile:
-    """The profile of a good run: of this node, or else of its first one.
+    """Return the profile of a good run: of this node, or else of its first one.
 
     Raises
     ------

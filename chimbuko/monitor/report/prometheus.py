@@ -87,7 +87,7 @@ def _lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterat
 
 
 def _rank(pid: int, identities: Mapping[int, Identity]) -> str:
-    """Empty where it is not known."""
+    """Return the rank of a process; empty if it is not known."""
     identity = identities.get(pid)
     return "" if identity is None or identity.rank is None else str(identity.rank)
 

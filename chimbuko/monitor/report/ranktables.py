@@ -82,12 +82,12 @@ def read_counts(path: Path) -> RankMessages:
 
 
 def size_of(ranks: int) -> int:
-    """Bytes of a file of counts."""
+    """Return the bytes of a file of counts."""
     return int(COUNTS.itemsize + ranks * TRAFFIC.itemsize)
 
 
 def collected(place: Path) -> tuple[list[RankMessages], list[str]]:
-    """All ranks that were counted into a place; what is not in them, as sentences."""
+    """Return all ranks that were counted into a place; what is not in them, as sentences."""
     found: dict[tuple[str, int], RankMessages] = {}
     complaints = []
     for path in sorted(place.glob(f"[!.]*{SUFFIX}")):
@@ -119,7 +119,7 @@ def write_rank_table(one: RankMessages, folder: Path) -> Path:
 
 
 def read_rank_tables(folder: Path) -> tuple[dict[str, MessageMatrix], list[str]]:
-    """The matrix of each program of which there are tables, and whose tables are missing.
+    """Read the matrix of each program that has tables; return also the names of tables that are missing.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def read_rank_tables(folder: Path) -> tuple[dict[str, MessageMatrix], list[str]]
 
 
 def rank_tables(folder: Path) -> dict[str, list[Path]]:
-    """The tables that there are, by program."""
+    """Return the tables that there are, by program."""
     by_program: defaultdict[str, list[Path]] = defaultdict(list)
     for path in sorted(folder.glob("messages.*.csv")):
         if (named := _NAME.fullmatch(path.name)) is not None:

@@ -17,10 +17,10 @@ seen to have moved each second time.
 SYSTEM_SHARE = 0.30
 STILL_PERIODS = 5
 BLOCKED_SHARE = 0.30
-"""Share of the periods at whose end a thread waits for storage, from which on it is bound by that."""
+"""Share of the periods at whose end a thread waits for storage, from which it is bound by that."""
 STOPPED = "Tt"
 HANDED_PER_S = 20.0
-"""Rate at which a thread gives its core up, from which on threads of Python hand the interpreter's lock
+"""Rate at which a thread gives its core up, from which threads of Python hand the interpreter's lock
 to each other: some 160 a second where four compute.
 """
 ONE_CORE_SHARES = 0.7, 1.15

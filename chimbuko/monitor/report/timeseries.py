@@ -33,7 +33,7 @@ class TimeSeriesWriter:
     Parameters
     ----------
     path
-        Of the file, by habit ``*.bp``.
+        Path of the file, by habit ``*.bp``.
     node
         Its name, an attribute.
 
@@ -102,7 +102,9 @@ class TimeSeriesWriter:
 
 
 def columns_of(span: Span, identities: Mapping[int, Identity]) -> dict[str, Column]:
-    """A period as columns: ``threads/tid`` and so on, f8 or i8[n]. Not known: NaN, and -1 for a rank."""
+    """Return a period as columns: ``threads/tid`` and so on, f8 or i8[n]. Not known: NaN, and -1 for a
+    rank.
+    """
     threads, cores = list(span.threads.values()), list(span.cores.values())
     processes, gpus = list(span.processes.values()), list(span.gpus.items())
     return {

@@ -18,12 +18,12 @@ _MOST = (
 
 
 def ends_us(rows: Rows) -> npt.NDArray[np.int64]:
-    """When the interval of each row ends, i8[n]."""
+    """Return the end of each row's interval, i8[n]."""
     return np.asarray(rows["begin_us"] + rows["length_us"].astype(np.int64))
 
 
 def joined(parts: Sequence[Rows], dtype: np.dtype[np.void]) -> Rows:
-    """Rows of several parts: NumPy's ``concatenate`` takes 0.1 ms to compare their types."""
+    """Return the rows of several parts: NumPy's ``concatenate`` takes 0.1 ms to compare their types."""
     if len(parts) == 1:
         return parts[0]
     out, at = np.empty(sum(map(len, parts)), dtype), 0
@@ -34,7 +34,7 @@ def joined(parts: Sequence[Rows], dtype: np.dtype[np.void]) -> Rows:
 
 
 def overlapping(rows: Rows, begin_us: int, end_us: int) -> Rows:
-    """Rows whose interval has a part in common with another one."""
+    """Return the rows whose interval has a part in common with another one."""
     return rows[(rows["begin_us"] < end_us) & (ends_us(rows) > begin_us)]
 
 
@@ -45,7 +45,7 @@ def overlaps_us(rows: Rows, begin_us: int, end_us: int) -> npt.NDArray[np.int64]
 
 
 def summed(rows: Rows, keys: Sequence[str]) -> Rows:
-    """One row for each value of ``keys``, over all rows that have it.
+    """Return one row for each value of ``keys``, over all rows that have it.
 
     What is no count is as in the latest row, the least or largest for memory. Sums stay within their type.
     """

@@ -13,18 +13,18 @@ from chimbuko.monitor.samples.rows import CORE, GPU, NODE, OTHER, THREAD, VERSIO
 
 
 class NodePart(msgspec.Struct, frozen=True, array_like=True):
-    """A part of a node. Of a list of them each is in the last one before it that is less deep."""
+    """Part of a node. In a list, each part lies in the last one before it that is less deep."""
 
     depth: int
-    """0 is the machine."""
+    """Depth in the tree; the machine has 0."""
     kind: str
-    """As hwloc calls it: Machine, Package, NUMANode, L3Cache, L2Cache, Core, PU."""
+    """Kind in hwloc's words: Machine, Package, NUMANode, L3Cache, L2Cache, Core, PU."""
     logical: int
     """Number of parts of its kind that come before it."""
     physical: int | None
     """The kernel's number; caches have none."""
     cpus: str
-    """Its hardware threads by their physical numbers, as ``0-3,8``."""
+    """Hardware threads of the part by their physical numbers, as ``0-3,8``."""
     size_bytes: int | None
     """Size of memory and caches, in bytes."""
 
@@ -83,9 +83,9 @@ class ThreadName(msgspec.Struct, frozen=True, array_like=True):
     program: int
     rank: int
     thread: int
-    """As the trace numbers it; -1 where the trace does not say."""
+    """Number of the thread in the trace; -1 if the trace does not say."""
     cpus: str = ""
-    """Cores on which it may run, as ``0-3,8``; empty where that is not known."""
+    """Cores on which it may run, as ``0-3,8``; empty if that is not known."""
 
 
 class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -93,7 +93,7 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
 
     node: str
     sequence: int
-    """Larger in each batch of a node, also after its agent was started again."""
+    """Number of the batch, which grows from batch to batch of a node, also after a restart of its agent."""
     is_sum: bool
     """Rows are sums over a longer time, of all that the node did; else samples as they were taken, from
     around calls that were flagged."""
@@ -121,7 +121,7 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     """Parts of the node, in the first sum of its agent."""
     gpus: bytes = b""
     losses: list[RankLoss] = []
-    """That are new, or have grown since they were said last; the rows are from around them then."""
+    """Losses that are new, or have grown since they were last sent, with the rows from around them."""
     awaited: list[Awaited] = []
     """Files and children that the threads of ``looks`` slept for."""
 
@@ -180,7 +180,7 @@ _ROWS = {
     "gpus": GPU,
 }
 _BY_COLUMNS = b"c"
-"""Before what is packed so; without it rows are packed as they are, which is how it was done at first."""
+"""Mark before rows that are packed by columns; earlier versions packed rows as they are, without a mark."""
 _LEVEL = 1
 """Compression level of zlib. By columns, the rows of 400 threads take a tenth of the time of level 6 by rows,
 and two thirds of the bytes; higher levels gain 2 %.
@@ -188,7 +188,7 @@ and two thirds of the bytes; higher levels gain 2 %.
 
 
 def packed(batch: NodeBatch) -> PackedBatch:
-    """A batch as it travels."""
+    """Return a batch in the form in which it is sent."""
     columns = {name: _columns(getattr(batch, name), dtype) for name, dtype in _ROWS.items()}
     data = zlib.compress(_encoder.encode(msgspec.structs.replace(batch, **columns)), _LEVEL)
     return PackedBatch(
@@ -197,7 +197,7 @@ def packed(batch: NodeBatch) -> PackedBatch:
 
 
 def unpacked(data: bytes) -> NodeBatch:
-    """The batch that was packed to this.
+    """Return the batch that was packed to this.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def _columns(data: bytes, dtype: np.dtype[np.void]) -> bytes:
 
 
 def _rows(data: bytes, dtype: np.dtype[np.void]) -> bytes:
-    """The reverse."""
+    """Return rows in order from bytes that were packed by columns."""
     rows, at = np.empty(len(data) // dtype.itemsize, dtype), 0
     for name in dtype.names or ():
         of_field = np.frombuffer(data, dtype[name], len(rows), at)

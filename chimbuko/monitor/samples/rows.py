@@ -21,7 +21,7 @@ THREAD = np.dtype(
         ("major_faults", "<u4"),
         ("slices", "<u4"),  # how often it was put on a core
         ("migrations", "<u2"),  # how often it was found on another core than before
-        ("core", "<i2"),  # where it ran last; -1 where that is not known
+        ("core", "<i2"),  # where it ran last; -1 if that is not known
         ("call", "<i2"),  # system call that it slept in at the end (procfs.systemcalls)
         ("state", "S1"),  # at the end, the kernel's letter
     ]

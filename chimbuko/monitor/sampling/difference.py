@@ -24,7 +24,7 @@ STILL_SHARE = 0.00005
 that looks for work three times a second takes 1 ms for it, and is at work.
 """
 UNSEEN_S = 0.02
-"""CPU time of a process, beyond that of its threads, from which on some ran that nobody saw: two of the
+"""CPU time of a process, beyond that of its threads, from which some ran that nobody saw: two of the
 kernel's ticks, since one may be the sum of many moments.
 """
 
@@ -33,7 +33,7 @@ KindOf = Callable[[int, int, str, str], str]
 
 
 def by_name(pid: int, tid: int, name: str, process_name: str) -> str:
-    """The kind of a thread of a process of which no more is known."""
+    """Return the kind of a thread of a process of which no more is known."""
     return kind_of(pid, tid, name, process_name, openmp=False)
 
 
@@ -145,7 +145,7 @@ def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, 
 
 
 def _still(now: ThreadCounters, seconds: float, kind: str) -> ThreadSpan:
-    """A thread of which nothing has changed."""
+    """Return a thread of which nothing has changed."""
     return ThreadSpan(
         now.pid, now.tid, now.name, kind, parse_cpulist(now.cpus), seconds, 0.0, 0.0, 0, 0,
         None if now.waited_ns is None else 0.0, 0, 0, 0, now.processor, now.state, 1,

@@ -29,16 +29,16 @@ class Identity:
     """Start in ticks; together with the pid it stands for one process, also when the number is used again."""
     command: str
     rank: int | None
-    """None where its launcher does not say."""
+    """Rank; None if the launcher does not say."""
     size: int
     cpus: tuple[int, ...]
-    """Hardware threads that it may use."""
+    """Hardware threads that the process may use."""
     variables: dict[str, str]
     """Settings of MPI, OpenMP, GPUs and schedulers in its environment."""
 
 
 def read_identity(pid: int) -> Identity | None:
-    """A process of this node; None where it is gone. What may not be read of it is empty."""
+    """Return a process of this node; None if it is gone. What may not be read of it is empty."""
     folder = Path(f"/proc/{pid}")
     stat = parse_stat(_bytes(folder / "stat"))
     if stat is None or stat.state in "ZX":
@@ -56,7 +56,7 @@ def read_identity(pid: int) -> Identity | None:
 
 
 def _started_with(folder: Path) -> tuple[str, dict[str, str]]:
-    """Arguments and environment; of a few processes both are empty for good."""
+    """Return the arguments and environment; of a few processes both are empty for good."""
     for _ in range(EXEC_LOOKS):
         # In this order, since the kernel sets the environment last.
         arguments, environment = _bytes(folder / "cmdline"), _bytes(folder / "environ")
@@ -79,12 +79,12 @@ def uses_openmp(pid: int) -> bool:
 
 
 def maps_openmp(maps: bytes) -> bool:
-    """The same, by ``/proc/PID/maps``."""
+    """Return whether a process has loaded an OpenMP library, by ``/proc/PID/maps``."""
     return _OPENMP.search(maps) is not None
 
 
 def start_ticks_of(pid: int) -> int | None:
-    """When a process was started, None where it has ended: also one that nobody has waited for yet."""
+    """Return the start of a process, in ticks; None if it has ended, even if nobody has waited for it yet."""
     stat = parse_stat(_bytes(Path(f"/proc/{pid}/stat")))
     return None if stat is None or stat.state in "ZX" else stat.start_ticks
 

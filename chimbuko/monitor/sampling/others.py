@@ -12,7 +12,7 @@ from chimbuko.monitor.sampling.procreader import read_once
 from chimbuko.monitor.sampling.span import TICKS_PER_S, OtherLoad, Span
 
 LOOK_SHARE = 0.10
-"""Load of others on a program's cores from which on it is looked whose it is: half of what is reported."""
+"""Load of others on a program's cores from which it is looked whose it is: half of what is reported."""
 
 
 def foreign_s(span: Span, cpus: Collection[int]) -> float:
@@ -50,10 +50,10 @@ class Others:
         self._waits = 0
 
     def step(self, span: Span, watched: Collection[int]) -> dict[tuple[str, str], OtherLoad]:
-        """Those by name and user that ran on the cores of the watched since the last look.
+        """Return the load of other processes, by name and user, on the watched cores since the last look.
 
-        Empty where the load of others is low, in periods without a look, and where ``/proc`` does not show
-        whose it is.
+        It is empty if the load of others is low, in periods without a look, and if ``/proc`` does not show
+        whose processes they are.
         """
         # Most threads have the same list, as one object.
         masks = {id(one.cpus): one.cpus for one in span.threads.values()}
@@ -92,7 +92,7 @@ class Others:
 
 
 def niceness(pid: int) -> int:
-    """Return the niceness of a process; 0 where it is gone."""
+    """Return the niceness of a process; 0 if it is gone."""
     try:
         return os.getpriority(os.PRIO_PROCESS, pid)
     except OSError:
@@ -100,7 +100,7 @@ def niceness(pid: int) -> int:
 
 
 def stat_of(pid: int) -> TaskStat | None:
-    """Return what a process is now; None where it is gone."""
+    """Return what a process is now; None if it is gone."""
     return parse_stat(read_once(f"/proc/{pid}/stat"))
 
 

@@ -10,7 +10,7 @@ from chimbuko.monitor.procfs.titles import ANOTHER_RUN, ITSELF, is_title
 from chimbuko.monitor.sampling.procreader import read_once
 
 LookUp = Callable[[int], TaskStat | None]
-"""What is known of a process."""
+"""Function that returns what ``/proc`` says of a process, or None if it has ended."""
 MOST_KNOWN = 1000
 RUN_VARIABLES = (b"CHIMBUKO_", b"TAU_")
 """Beginnings of the variables that say where a rank leaves its trace."""
@@ -39,7 +39,7 @@ class OwnRun:
         Parameters
         ----------
         look_up
-            What is known of a process.
+            Function that returns what ``/proc`` says of a process, or None if it has ended.
         watched
             The program's.
         """
@@ -80,6 +80,6 @@ def _line(pid: int, look_up: LookUp) -> list[int]:
 
 
 def _started_with(pid: int) -> frozenset[bytes]:
-    """Return the variables by which a process knows its run; none where they may not be seen."""
+    """Return the variables by which a process knows its run; none if they may not be seen."""
     entries = read_once(f"/proc/{pid}/environ").split(b"\0")
     return frozenset(entry for entry in entries if entry.startswith(RUN_VARIABLES))

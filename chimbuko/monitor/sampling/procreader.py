@@ -27,11 +27,13 @@ class ProcReader:
         self._files: dict[str, ProcFile] = {}
 
     def file(self, path: str, most_bytes: int = MOST_BYTES) -> ProcFile:
-        """A file for one who reads it again and again, and closes it; and how much of it is wanted."""
+        """Return a file to read again and again, of which at most so many bytes are wanted; the caller closes
+        it.
+        """
         return ProcFile(self, path, most_bytes)
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file, at most 64 kB of it; empty where it is gone or may not be read."""
+        """Return the content of a file, at most 64 kB of it; empty if it is gone or may not be read."""
         file = self._files.get(path)
         if file is None:
             file = self._files[path] = ProcFile(self, path)
@@ -56,12 +58,12 @@ class ProcReader:
         return True
 
     def give_room(self) -> None:
-        """One is closed."""
+        """Note that a file is closed."""
         self._open -= 1
 
 
 def read_once(path: str) -> bytes:
-    """Return the content of a file, at most 64 kB of it; empty where it is gone or may not be read.
+    """Return the content of a file, at most 64 kB of it; empty if it is gone or may not be read.
 
     Without Python's buffers: these take longer than the kernel does.
     """
@@ -89,7 +91,7 @@ class ProcFile:
         self._number = _CLOSED
 
     def read(self) -> bytes:
-        """What it says now, as far as it is wanted; nothing where it is gone or may not be read."""
+        """Return the begin of the file's text of now; empty if the file is gone or may not be read."""
         number = self._number
         try:
             return self._open() if number == _CLOSED else os.pread(number, self._most_bytes, 0)
@@ -109,7 +111,7 @@ class ProcFile:
             os.close(number)
 
     def close(self) -> None:
-        """It may be read again, and is opened then."""
+        """Close the file. A later read opens it again."""
         if self._number != _CLOSED:
             with suppress(OSError):
                 os.close(self._number)

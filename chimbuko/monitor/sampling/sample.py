@@ -24,7 +24,7 @@ NAMES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def kind_of(pid: int, tid: int, name: str, process_name: str, openmp: bool) -> str:
-    """The kind of a thread.
+    """Return the kind of a thread.
 
     OpenMP's libraries give their threads no name, so that these carry their process's: where such a
     library is loaded they count as OpenMP's, which is a guess.
@@ -64,15 +64,15 @@ class ThreadCounters(NamedTuple):
     major_faults: int
     processor: int
     voluntary: int
-    """As it stood some samples ago at most, like the next one."""
+    """Voluntary switches. Like the next number, it may be a few samples old."""
     involuntary: int
     cpus: str
-    """Where it may run, as a list of CPUs."""
+    """CPUs on which the thread may run, as the kernel lists them."""
     ran_ns: int | None
-    """None where the kernel does not count it."""
+    """Time in ns for which the thread ran; None if the kernel does not count it."""
     waited_ns: int | None
     slices: int | None
-    """How often it was put on a core; None where the kernel does not count it."""
+    """Number of times that the thread was put on a core; None if the kernel does not count it."""
 
 
 class ProcessCounters(NamedTuple):
@@ -92,7 +92,7 @@ class GroupCounters(NamedTuple):
     used_bytes: int
     limit_bytes: int | None
     throttled_us: int | None
-    """For how long it was kept from its cores so far; None where that is not counted."""
+    """Time in µs for which the group was kept from its cores so far; None if that is not counted."""
 
 
 class GroupKills(NamedTuple):
@@ -100,9 +100,9 @@ class GroupKills(NamedTuple):
 
     processes: int
     peak_bytes: int = 0
-    """Most memory that the group used; 0 where that is not counted, or nobody was killed."""
+    """Most memory that the group used; 0 if that is not counted, or nobody was killed."""
     limit_bytes: int | None = None
-    """None where its limit is that of a group around it, or of the node."""
+    """Limit of the group's own memory; None if only a group around it, or the node, limits it."""
 
 
 @dataclass(slots=True)
@@ -114,18 +114,18 @@ class Sample:
     wall_us: int
     """Time of day, in µs since 1970."""
     boot_ticks: int
-    """As threads' ``start_ticks`` are counted."""
+    """Time since the node was booted, in the unit of threads' ``start_ticks``."""
     threads: dict[int, ThreadCounters]
     processes: dict[int, ProcessCounters]
     cores: dict[int, CoreTicks]
     memory: NodeMemory | None = None
     pressure_us: dict[str, int] = field(default_factory=dict)
-    """For how long some task waited for ``cpu``, ``memory`` and ``io`` so far."""
+    """Time in µs for which some task waited for ``cpu``, ``memory`` and ``io`` so far."""
     groups: dict[int, GroupCounters] = field(default_factory=dict)
-    """By process; those of one group have the same."""
+    """Counters of control groups by process; processes of one group have the same."""
     kills: dict[str, GroupKills] = field(default_factory=dict)
-    """By control group, also of those whose processes have ended."""
+    """Kills by control group, also of groups whose processes have ended."""
     gpus: dict[int, GpuReading] = field(default_factory=dict)
-    """By their numbers."""
+    """Readings of GPUs by their numbers."""
     cost_us: int = 0
-    """CPU time that it took to take it."""
+    """CPU time that taking the sample took."""

@@ -41,7 +41,7 @@ _OLD_MEMORY = (
 
 
 class GroupFiles(NamedTuple):
-    """Paths of the files of a group; empty where there is none."""
+    """Paths of the files of a group; empty if there is none."""
 
     used: str = ""
     limit: str = ""
@@ -62,14 +62,14 @@ class GroupReader:
         self._now: dict[bytes, GroupCounters | None] = {}
 
     def begin(self, closely: bool = True) -> None:
-        """A new sample begins; one that looks ``closely`` asks again for groups and their limits."""
+        """Begin a new sample; one that looks ``closely`` asks again for groups and their limits."""
         self._now.clear()
         if closely:
             self._memberships.clear()
             self._limits.clear()
 
     def read(self, pid: int) -> GroupCounters | None:
-        """Its group as it stands in this sample; None where control groups are not mounted."""
+        """Return the counters of a process's group in this sample; None if control groups are not mounted."""
         if pid not in self._memberships:
             self._memberships[pid] = self._files.read(f"/proc/{pid}/cgroup")
         membership = self._memberships[pid]
@@ -78,7 +78,7 @@ class GroupReader:
         return self._now[membership]
 
     def forget(self, pid: int) -> None:
-        """A process has ended."""
+        """Forget a process that has ended."""
         self._memberships.pop(pid, None)
         self._files.forget(f"/proc/{pid}/cgroup")
 
@@ -128,7 +128,7 @@ class GroupReader:
 
 
 def _first(root: Path, group: str, name: str) -> str:
-    """A group's file; inside of a container the group itself is often what is mounted."""
+    """Return a group's file; inside of a container the group itself is often what is mounted."""
     for folder in (root / group.lstrip("/"), root):
         if (folder / name).is_file():
             return str(folder / name)
@@ -164,7 +164,7 @@ class Sampler:
         self._samples = 0
 
     def sample(self, pids: Iterable[int], closely: bool = False, own: int | None = None) -> Sample:
-        """All of it at this moment.
+        """Take a sample at this moment.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class Sampler:
             self._gpus.close()
 
     def _process(self, pid: int) -> tuple[int | None, ProcessCounters]:
-        """How many threads it has, and its counters."""
+        """Return the number of threads of a process, and its counters."""
         read = self._files.read
         status, stat = read(f"/proc/{pid}/status"), parse_stat(read(f"/proc/{pid}/stat"))
         cpu_ticks = stat.user_ticks + stat.system_ticks if stat is not None else 0

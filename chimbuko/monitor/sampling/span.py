@@ -1,4 +1,4 @@
-"""What happened on a node between two moments, as values that add up over time."""
+"""Activity of a node between two moments, as values that add up over time."""
 
 from __future__ import annotations
 
@@ -28,42 +28,42 @@ class ThreadSpan:
     name: str
     kind: str
     cpus: tuple[int, ...]
-    """Where it may run."""
+    """CPUs on which the thread may run."""
     seconds: float
-    """For how long it was watched."""
+    """Time in seconds for which the thread was watched."""
     user_s: float
     system_s: float
     voluntary: int = 0
     involuntary: int = 0
     waited_s: float | None = None
-    """While it could have run and its core was another's; None where that is not known."""
+    """While it could have run and its core was another's; None if that is not known."""
     minor_faults: int = 0
     major_faults: int = 0
     migrations: int = 0
-    """How often it was found on another hardware thread than before."""
+    """Number of times that the thread was found on another hardware thread than before."""
     processor: int = -1
-    """Where it ran last, -1 where that is not known."""
+    """Hardware thread on which it ran last; -1 if that is not known."""
     state: str = "S"
     """State at the end, the kernel's letter."""
     periods: int = 1
     still_periods: int = 0
-    """For how many periods before the end it has not run at all, and was asleep."""
+    """Number of periods before the end in which the thread slept and did not run at all."""
     ended: bool = False
     blocked_periods: int = 0
     """Periods at whose end it waited for storage."""
 
     @property
     def busy_share(self) -> float:
-        """The share of the time in which it ran."""
+        """Share of the time in which the thread ran."""
         return (self.user_s + self.system_s) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def waited_share(self) -> float | None:
-        """The share of the time in which it waited for a core, None where that is not known."""
+        """Share of the time in which the thread waited for a core; None if that is not known."""
         return None if self.waited_s is None or self.seconds <= 0 else self.waited_s / self.seconds
 
     def then(self, later: ThreadSpan) -> ThreadSpan:
-        """Both spans as one."""
+        """Return both spans as one."""
         waited = None if self.waited_s is None or later.waited_s is None else self.waited_s + later.waited_s
         still = self.still_periods if later.still_periods == later.periods else 0
         return ThreadSpan(
@@ -96,17 +96,17 @@ class CoreSpan:
 
     cpu: int
     ticks: CoreTicks
-    """What it has done, in the kernel's ticks."""
+    """Time of the core in the kernel's ticks."""
 
     @property
     def user_s(self) -> float:
-        """In programs, also those of a guest."""
+        """Time in seconds that the core spent in programs, also those of a guest."""
         ticks = self.ticks
         return (max(ticks.user, ticks.guest) + max(ticks.nice, ticks.guest_nice)) / TICKS_PER_S
 
     @property
     def system_s(self) -> float:
-        """In the kernel."""
+        """Time in seconds that the core spent in the kernel."""
         return (self.ticks.system + self.ticks.irq + self.ticks.softirq) / TICKS_PER_S
 
     @property
@@ -146,7 +146,7 @@ class CoreSpan:
 
     @property
     def total_s(self) -> float:
-        """All of them."""
+        """Time of the core in all states, in seconds."""
         return self.busy_s + self.idle_s
 
     @property
@@ -159,7 +159,7 @@ class CoreSpan:
         return seconds / self.total_s if self.total_s > 0 else 0.0
 
     def then(self, later: CoreSpan) -> CoreSpan:
-        """Both spans as one."""
+        """Return both spans as one."""
         return CoreSpan(self.cpu, CoreTicks._make(map(add, self.ticks, later.ticks)))
 
 
@@ -173,22 +173,22 @@ class ProcessSpan:
     read_bytes: int = 0
     written_bytes: int = 0
     group: GroupCounters | None = None
-    """Its control group at the end."""
+    """Control group of the process at the end."""
     throttled_s: float = 0.0
-    """For how long that was kept from its cores."""
+    """Time in seconds for which the control group was kept from its cores."""
     cpu_s: float = 0.0
-    """CPU time of all its threads, also of those that ended before anybody saw them; 0 where that is not
+    """CPU time of all its threads, also of those that ended before anybody saw them; 0 if that is not
     known.
     """
     nice: int = 0
     """Niceness at the end: of 19, the kernel lets a process of 0 go first."""
     most_threads: int = 1
-    """Most threads that it had at a time."""
+    """Most threads that the process had at a time."""
     path: str = ""
-    """File that it read or wrote when it was seen to wait for storage last."""
+    """File that the process read or wrote when it last waited for storage."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
-        """Both spans as one."""
+        """Return both spans as one."""
         return ProcessSpan(
             self.pid,
             later.resident_bytes,
@@ -209,20 +209,20 @@ class OtherLoad:
     """Processes of one name and user that are not watched. Never changed; see ``ThreadSpan``."""
 
     seconds: float
-    """CPU time of all of them."""
+    """CPU time of these processes."""
     processes: int = 1
-    """Most of them that ran between two looks."""
+    """Most of these processes that ran between two looks."""
     nice: int = 0
     """Lowest niceness of any, which goes first."""
 
     def beside(self, other: OtherLoad) -> OtherLoad:
-        """Both at the same time as one."""
+        """Return both at the same time as one."""
         return OtherLoad(
             self.seconds + other.seconds, self.processes + other.processes, min(self.nice, other.nice)
         )
 
     def then(self, later: OtherLoad) -> OtherLoad:
-        """Both spans as one."""
+        """Return both spans as one."""
         return OtherLoad(
             self.seconds + later.seconds,
             max(self.processes, later.processes),
@@ -238,7 +238,7 @@ class Span:
     threads: dict[int, ThreadSpan]
     processes: dict[int, ProcessSpan] = field(default_factory=dict)
     cores: dict[int, CoreSpan] = field(default_factory=dict)
-    """Empty where nothing is known of them."""
+    """Cores by number; empty if nothing is known of them."""
     memory: NodeMemory | None = None
     """Memory at the end."""
     least_available_bytes: int | None = None
@@ -261,7 +261,7 @@ class Span:
     """
 
     def then(self, later: Span) -> Span:
-        """Both spans as one; threads and processes that have ended meanwhile stay in it."""
+        """Return both spans as one; threads and processes that have ended meanwhile stay in it."""
         threads = _joined(self.threads, later.threads, ThreadSpan.then)
         for tid in self.threads.keys() - later.threads.keys():
             if not self.threads[tid].ended:
@@ -297,7 +297,7 @@ class Span:
 
 
 def _least_busy(threads: Mapping[int, ThreadSpan]) -> list[int]:
-    """Those threads that have ended and are too many to be kept."""
+    """Return the threads that have ended and are too many to be kept."""
     ended = [thread for thread in threads.values() if thread.ended]
     if len(ended) <= MOST_ENDED:
         return []

@@ -24,7 +24,7 @@ stand still, and it sleeps again. So its ``stat``, which costs three times as mu
 read by turns, too, and as soon as it does not run at all."""
 
 STAT_BYTES, SCHEDSTAT_BYTES = 1024, 128
-"""More than what is wanted of them: 39 numbers and a name, and three numbers."""
+"""Bytes to read of each file: more than 39 numbers and a name, and than three numbers."""
 NOT_COUNTED = b"0 0 0\n"
 """``schedstat`` of each thread where the kernel was built, or started, without it."""
 
@@ -50,24 +50,24 @@ class ThreadReader:
         self._switches: TaskStatus | None = None
         self._counters: ThreadCounters | None = None
         self._awake_ran_ns = self._awake_waited_ns = 0
-        """Time in ns, run and waited, from which on the thread has done something since its ``stat`` was
+        """Time in ns, run and waited, from which the thread has done something since its ``stat`` was
         read.
         """
         self._is_behind = False
         """Whether it has run since then."""
 
     def read(self, number: int, closely: bool = False) -> ThreadCounters | None:
-        """Its counters now, the same object as before where nothing has changed; None where it has ended.
+        """Return a thread's counters, the same object as before if nothing has changed; None if it has ended.
 
-        Switches and affinity are as they were when it was looked at closely; of one that is woken for moments
-        only, so is all but the times that it ran and waited.
+        Switches and affinity are those of the last close look. For a thread that is woken for moments only,
+        all but the times that it ran and waited are those of the last close look.
 
         Parameters
         ----------
         number
-            Of the sample: it decides whose turn it is to be looked at closely.
+            Number of the sample, which decides which threads are looked at closely.
         closely
-            Whether it is, whosever turn it is.
+            Whether each thread is looked at closely.
         """
         times = self._sched.read()
         has_run = not times or times != self._times
@@ -119,7 +119,7 @@ class ThreadReader:
         return True
 
     def _end(self) -> None:
-        """Its number may come again, as that of another thread."""
+        """Forget the thread, as its number may come again for another one."""
         self.close()
         self._stat_bytes = self._times = b""
         self._found = self._switches = self._counters = None
@@ -142,12 +142,12 @@ class ProcessThreads:
         self._readers: dict[int, ThreadReader] = {}
 
     def read(self, number: int, count: int | None, closely: bool = False) -> dict[int, ThreadCounters]:
-        """Those that live, by their numbers; none where the process has ended. As of a single one.
+        """Return the counters of all living threads by number, as of a single one; none if the process ended.
 
         Parameters
         ----------
         count
-            How many it had just now; None where that is not known.
+            Number of threads that the process had just now; None if that is not known.
         """
         found = self._read(self._readers, number, closely)
         # Where all that were known live, and there are no more, none is new: to list them would cost a tenth

@@ -66,7 +66,7 @@ class Family:
                 self._last = None
 
     def pids(self) -> list[int]:
-        """All of them, in the order in which they were found."""
+        """Return the watched processes, in the order in which they were found."""
         # "0.10 0.20 0.30 1/234 4711": the last number that a process or thread of this namespace was given.
         newest = counter(self._files.read("/proc/loadavg").rpartition(b" ")[2].strip())
         last, self._last = self._last, newest
@@ -83,14 +83,14 @@ class Family:
 
 
 def _given(first: int, end: int) -> Sequence[int]:
-    """Numbers of this range that may be those of processes, in order."""
+    """Return the numbers of this range that may be those of processes, in order."""
     if end - first <= MOST_NEW:
         return range(first, end)
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and first <= int(name) < end)
 
 
 def family(roots: list[int]) -> list[int]:
-    """These processes and all that they have started, by ``children`` of each thread."""
+    """Return processes and all that they have started, as ``children`` of each thread lists them."""
     found: dict[int, None] = {}
     waiting = list(roots)
     while waiting:
@@ -112,7 +112,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _is_child(number: int, known: Collection[int]) -> bool:
-    """Whether this is a process that one of these has started; else a thread, or another's, or nobody."""
+    """Return whether a number is a process that one of these has started, and no thread or other process."""
     stat = parse_stat(read_once(f"/proc/{number}/stat"))
     if stat is None or stat.parent not in known:
         return False

@@ -90,11 +90,11 @@ class Election:
         return self.leads
 
     def roots(self) -> list[int]:
-        """The programs of all that have joined and still run, also where their monitor was killed."""
+        """Return the programs of all that have joined and still run, also where their monitor was killed."""
         return [root for _, _, root, start in self._joined() if start_ticks_of(root) == start]
 
     def take_over(self) -> bytes:
-        """Return what the sampler before has handed over; nothing where there was none, or it was killed."""
+        """Return what the sampler before has handed over; nothing if there was none, or it was killed."""
         state = self._folder / STATE
         with suppress(OSError):
             handed = state.read_bytes()
@@ -125,7 +125,7 @@ class Election:
             return not others
 
     def close(self) -> None:
-        """The last one removes the folder."""
+        """Leave the group; the last monitor removes the folder."""
         if self._leading is not None:
             with self._registry():
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -142,7 +142,7 @@ class Election:
 
     @contextmanager
     def _registry(self) -> Iterator[None]:
-        """Only one at a time joins or leaves; in a folder that no other has removed meanwhile."""
+        """Hold the lock with which one monitor at a time joins or leaves, in a folder that still exists."""
         while True:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             if self._folder.lstat().st_uid != os.getuid():

@@ -43,7 +43,7 @@ class Endings:
         return self.log is not None or self.stop_file is not None
 
     def reason(self, now_s: float) -> str:
-        """Why the program is to be ended now; empty where it may go on."""
+        """Why the program is to be ended now; empty if it may go on."""
         if self.stop_file is not None and self.stop_file.exists():
             return f"{self.stop_file} is there"
         stale_s = self.log.stale_s(now_s) if self.log is not None else 0.0

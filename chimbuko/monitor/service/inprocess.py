@@ -47,7 +47,7 @@ class Monitor:
         Returns
         -------
         list[str]
-            The lines of the report; none where the monitor of another rank of this node reports.
+            The lines of the report; none if the monitor of another rank of this node reports.
         """
         global _running
         if os.getpid() != self.pid or self._end.is_set():
@@ -89,14 +89,14 @@ def start(
 ) -> Monitor:
     """Watch this process, and all that it starts, from a thread of its own.
 
-    Of several ranks on a node one samples for all. A second call gives what runs already.
+    If a node has several ranks, one samples for all. A second call returns the monitor that runs already.
 
     Parameters
     ----------
     period_s
         Seconds between two samples, 0.05 to 3600.
     core
-        Where the sampler's thread runs; by default the last of the mask, beside no worker where one is free.
+        Core of the sampler's thread; by default the last of the mask that no worker uses, else the last one.
     csv
         Folder for tables in ZeroSum's columns.
     report

@@ -30,14 +30,14 @@ GRACE_S = 10.0
 
 
 class Beside(Protocol):
-    """What else is found out about a program while it runs."""
+    """Observer of a program beside the sampler, while it runs."""
 
     @property
     def variables(self) -> Mapping[str, str]:
         """Further ones for its environment."""
 
     def collect(self) -> None:
-        """It has ended; called before another monitor may report."""
+        """Collect what was observed, once the program has ended and before another monitor may report."""
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
     endings: Endings,
     beside: Beside | None = None,
 ) -> tuple[int, list[str]]:
-    """Run a program and watch it: its exit code, and the lines of the report; none where another monitor of
+    """Run a program and watch it: its exit code, and the lines of the report; none if another monitor of
     its job will report.
 
     Parameters

@@ -32,7 +32,7 @@ def last_core(masks: Iterable[Iterable[int]], allowed: Iterable[int]) -> int:
 
 
 def better_core(span: Span, allowed: Collection[int], current: int) -> int:
-    """The last core without a worker, where the current one has one; else the current one.
+    """Return the last core without a worker, where the current one has one; else the current one.
 
     A worker takes the core that it is bound to, or the one on which it ran last.
     """
@@ -80,7 +80,7 @@ class Session:
 
     @property
     def watch(self) -> Watch | None:
-        """None while another samples."""
+        """Watch of this monitor; None while another monitor samples."""
         return self._watch
 
     def period(self, is_last: bool = False) -> Span | None:
@@ -107,7 +107,9 @@ class Session:
         return span
 
     def end(self) -> list[str]:
-        """Sample for the last time; the lines of the report, none where another monitor will report."""
+        """Sample for the last time, and return the lines of the report; none if another monitor will
+        report.
+        """
         try:
             if self._election is not None and not self._election.leave(self._state):
                 return []

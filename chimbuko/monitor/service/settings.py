@@ -16,7 +16,7 @@ class Settings:
 
     period_s: float = 1.0
     core: int | None = None
-    """The sampler's; None where it is to choose."""
+    """The sampler's; None if it is to choose."""
     csv: Path | None = None
     """Folder of tables and logs."""
     baseline: Path | None = None

@@ -28,8 +28,7 @@ def advising_run(folder: Path) -> RunDirectory:
 def follow(
     workflow: Workflow, machine: Machine, base: Path, advised_cores: AdvisedCores
 ) -> tuple[Machine, RunDirectory | None]:
-    """Return the machine as tasks get it, and the run whose advice the analysis follows; None where it
-    follows none.
+    """Return the cores that tasks get, and the run whose advice the analysis follows, or None.
 
     Parameters
     ----------

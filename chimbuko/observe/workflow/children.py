@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None)
 
 
 def adopt_orphans() -> None:
-    """What the children of this process leave behind becomes its own from now on."""
+    """Make this process the parent of orphans that its children leave behind, from now on."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -130,12 +130,12 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Number of the process."""
         return self._command.pid
 
     @property
     def code(self) -> int | None:
-        """Its exit code, as a shell gives it; None while it runs. What it has left behind is killed."""
+        """Exit code as a shell gives it; None while it runs. Processes that it left behind are killed."""
         if not self._has_ended():
             if self._kill_at_s is not None and time.monotonic() >= self._kill_at_s:
                 self.kill()
@@ -172,7 +172,7 @@ class Child:
 
 
 def kill_orphans(known: Sequence[int] = ()) -> None:
-    """Kill what has become a child of this process by the death of its parent, and what that has started."""
+    """Kill processes that became children of this one as their parent died, with their own children."""
     own = os.getpid()
     while True:
         orphans = [pid for pid in _children(own) if pid not in known]

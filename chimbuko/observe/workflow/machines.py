@@ -39,7 +39,7 @@ class Machine(Protocol):
         """Return the command that starts a program of Chimbuko once on each node."""
 
     def cores_of(self, launch: Launch) -> set[int] | None:
-        """Return the cores to which the process that starts a task is bound; None where a scheduler does
+        """Return the cores to which the process that starts a task is bound; None if a scheduler does
         that.
         """
 

@@ -83,7 +83,7 @@ def _time_us(text: str) -> int | None:
 
 
 class ProfileFiles:
-    """Profile files, which may grow, and to which new ones may come."""
+    """Profile files of a program; files may grow, and new ones may appear."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = patterns

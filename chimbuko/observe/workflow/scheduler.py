@@ -263,7 +263,7 @@ def filled(word: str, values: Mapping[str, str]) -> str:
 
 
 def _resources(own: Resources, chosen: Mapping[str, str | int | float]) -> Resources | None:
-    """Return a task's resources with the recommended values; None where that cannot be."""
+    """Return a task's resources with the recommended values; None if that cannot be."""
     numbers = {name: getattr(own, name) for name in _OF_RESOURCES}
     for name in _OF_RESOURCES:
         if name in chosen:

@@ -50,7 +50,7 @@ class Failures:
 
 
 def words_of(error: BaseException) -> str:
-    """An error in one line, with its kind where it does not speak for itself."""
+    """Return an error in one line, with its kind where it does not speak for itself."""
     text = next(iter(str(error).splitlines()), "")
     if isinstance(error, ChimbukoError):
         return text

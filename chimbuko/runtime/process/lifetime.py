@@ -33,8 +33,8 @@ class Sacrifice(IntEnum):
     """
 
     LAUNCHER = 40
-    """Launcher, with which all others end. The application's exit code is its parent's affair, which has the
-    application's own value.
+    """Launcher, with which all other processes of ours end. The application's exit code is passed on by the
+    launcher's parent, which has the application's own value.
     """
     GUARD = 50
     """Guard, which protects the application, and takes little."""

@@ -44,7 +44,7 @@ class Launch:
     log: Path
     """File to which its standard error is appended."""
     inherited: tuple[int, ...]
-    """File descriptors that it gets."""
+    """File descriptors that the process gets."""
     oom_score: int
 
 

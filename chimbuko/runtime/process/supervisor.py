@@ -131,7 +131,7 @@ class ServiceGroup:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether any of them is running, or is going to be started again."""
+        """Whether any process is running, or is going to be started again."""
         return any(member.is_at_work for member in self._members)
 
     @property
@@ -141,7 +141,7 @@ class ServiceGroup:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether none of them is left: each ended, and is not started again."""
+        """Whether all processes have ended and none is started again."""
         return not self.is_empty and all(member.is_given_up for member in self._members)
 
     def look_after(self) -> list[str]:
@@ -197,7 +197,7 @@ class ServiceGroup:
             log(_started_again(member.service))
 
     def ask_to_stop(self) -> None:
-        """Ask all of them to finish their work, and end."""
+        """Ask all processes to finish their work, and end."""
         for member in self._members:
             with self._failures.survived(f"{member.service.name} could not be asked to end"):
                 self._ask_to_stop(member)

@@ -308,7 +308,7 @@ _SOCKET = "broker"
 
 
 def _socket_folder() -> HeldFolder | None:
-    """Return a new folder for a socket; None where none can be made whose path is short enough."""
+    """Return a new folder for a socket; None if none can be made whose path is short enough."""
     for place in (PLACE, Path(tempfile.gettempdir())):
         with suppress(OSError, ServiceError):
             folder = HeldFolder("chimbuko-broker-", place)

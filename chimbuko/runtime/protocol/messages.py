@@ -368,7 +368,7 @@ class RecallAnswer(msgspec.Struct, frozen=True, array_like=True):
     rank: int
     names: StreamNames
     since_us: int
-    """Time to which the recorder reaches back; 0 where it holds all that there was."""
+    """Time to which the recorder reaches back; 0 if it holds all that there was."""
     steps: list[RecordedStep]
     is_left_out: bool
     """Whether the steps are left out, as the answers to the request were too large already."""
@@ -390,6 +390,6 @@ class WaitsRequest(msgspec.Struct, frozen=True, array_like=True):
     ranks: dict[int, int]
     """Ranks that are asked, each with the offset of its clock in µs."""
     least_own_us: float = 0.0
-    """Minimum time in µs that a call lost by itself for others to have waited for it; 0 where the call is
+    """Minimum time in µs that a call lost by itself for others to have waited for it; 0 if the call is
     known.
     """

@@ -21,7 +21,7 @@ def newest_end_us(broker: RunBroker, share: int, count: int, newest_us: int) -> 
     share, count
         Index of the share that was read, and number of shares.
     newest_us
-        Newest event of that share; 0 where it has none.
+        Newest event of that share; 0 if it has none.
     """
     with broker.client.pipeline(transaction=False) as pipeline:
         pipeline.hset(broker.keys.trace_ends, str(share), newest_us)

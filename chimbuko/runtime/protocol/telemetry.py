@@ -200,7 +200,7 @@ class SlowRank(msgspec.Struct, frozen=True):
     program: int
     rank: int
     node: str
-    """Node of the rank; empty where its agent has not reported it."""
+    """Node of the rank; empty if its agent has not reported it."""
     function: str
     """Function; empty for all that the rank computes, together."""
     ratio: float
@@ -227,9 +227,9 @@ class TelemetryChanges(msgspec.Struct, frozen=True, array_like=True):
     agents: dict[str, AgentFigures] = {}
     """Resources of each agent."""
     slow_ranks: list[SlowRank] | None = None
-    """All slow ranks, the most time lost first; None where nothing changed."""
+    """All slow ranks, the most time lost first; None if nothing changed."""
     silent: SilentAgents | None = None
-    """All silent agents, as services of many nodes report them; None where nothing changed."""
+    """All silent agents, as services of many nodes report them; None if nothing changed."""
 
     def __bool__(self) -> bool:
         changed = self.flagged or self.traffic or self.counters or self.agents

@@ -95,7 +95,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     trace_bytes: int = 0
     stored_bytes: int = 0
     transport: str = ""
-    """Transport of the streams: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
+    """Transport of the streams: ``files``, ``sst`` or ``recorded``; empty if nobody knows any more."""
     environment: dict[str, str] = {}
     """Variables and versions that say how the run was started; no secrets."""
 
@@ -243,7 +243,7 @@ class RunDirectory:
         return self.settings / "programs.json"
 
     def read_programs(self) -> dict[str, int]:
-        """Return the numbers of programs; none where nobody noted them."""
+        """Return the numbers of programs; none if nobody noted them."""
         with suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self.programs_path.read_bytes(), type=dict[str, int])
         return {}
@@ -300,8 +300,9 @@ class RunDirectory:
 
     @property
     def node_command(self) -> Path:
-        """Path of a command that starts a program with the settings, and its streams where the agent of its
-        node looks.
+        """Path of a command that starts a program with the run's settings.
+
+        Its streams are put where the agent of the node looks for them.
         """
         return self.settings / "node"
 

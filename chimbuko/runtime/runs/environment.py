@@ -46,7 +46,7 @@ def kept_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """Return the model of the first processor in the text of ``/proc/cpuinfo``; empty where it names none."""
+    """Return the model of the first processor in the text of ``/proc/cpuinfo``; empty if it names none."""
     fields = (line.partition(":") for line in cpuinfo.splitlines())
     return next((value.strip() for name, _, value in fields if name.strip() == "model name"), "")
 

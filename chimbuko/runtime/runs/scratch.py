@@ -90,7 +90,7 @@ def has_left_something(run_id: str, part: str) -> bool:
 
 def saved_statistics(run: RunDirectory, run_id: str, parts: int) -> list[Path]:
     """Return the files in which the parts of the parameter server of a run that is over have saved their
-    state; nothing where that of any is gone.
+    state; nothing if that of any is gone.
     """
     found = []
     for path in run.statistics_paths(parts):
@@ -117,7 +117,7 @@ class Left(msgspec.Struct, frozen=True):
     host: str
     folder: str
     is_rescued: bool = False
-    """Whether all of it is in the folder of the run, too."""
+    """Whether everything in the folder is in the folder of the run, too."""
 
 
 class ScratchNote:

@@ -31,7 +31,7 @@ def offer_shares(run: RunDirectory, count: int) -> None:
 
 
 def claim_share(run: RunDirectory, agent: str) -> Share | None:
-    """Return the share of an agent, which nobody else gets from now on; None where all are taken."""
+    """Return the share of an agent, which nobody else gets from now on; None if all are taken."""
     names = _names(run)
     for index, name in names.items():
         if name == f"{_TAKEN}{agent}":

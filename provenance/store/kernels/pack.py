@@ -176,7 +176,7 @@ def _messages(out: Bytes, at: int, head: Any, rows: Rows, members: Rows) -> int:
 
 @inner
 def _numbers(out: Bytes, at: int, rows: Rows) -> int:
-    """Write what MPI knows of messages; nothing where it knows nothing."""
+    """Write what MPI knows of messages; nothing if it knows nothing."""
     is_known = False
     for row in rows:
         is_known = is_known or row.communicator != 0 or row.number != 0 or row.kind == COLLECTIVE

@@ -98,11 +98,9 @@ def test_it_fails_on_what_rare_long_calls_cost(compare: Callable[..., Result]) -
         assert compare("delayed", "--fail-on", limit).exit_code == 6, limit
     for limit in ("usual:5%", "total:100%", "findings:1ms"):
         assert compare("delayed", "--fail-on", limit).exit_code == 0, limit
-    (headline,) = (
-        line for line in compare("delayed").stdout.splitlines() if " is slower in the mean" in line
-    )
-    assert headline.startswith("relax is slower in the mean, ")
-    assert re.search(r"[0-9.]+ % more of its calls take some \d+", headline)
+    (headline,) = (line for line in compare("delayed").stdout.splitlines() if " is slower on average" in line)
+    assert headline.startswith("relax is slower on average, ")
+    assert re.search(r"[0-9.]+ % more of its calls now take about \d+", headline)
 
 
 def test_it_fails_on_what_findings_cost(
@@ -153,7 +151,7 @@ def test_several_runs_on_each_side(runs: Path) -> None:
     answer = compare("--after", str(runs / "slower"))
     assert answer.exit_code == 0
     assert "before, again: mean of 2 runs: 2 ranks" in answer.stdout
-    assert "is measured, from 2 runs before and 1 after" in answer.stdout
+    assert "is measured from 2 runs before and 1 after" in answer.stdout
     assert json.loads(compare("--after", str(runs / "slower"), "--json").stdout)["before"]["runs"] == 2
     for wrong in (
         ("--after", str(runs / "before")),

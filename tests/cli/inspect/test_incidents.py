@@ -44,7 +44,7 @@ def chimbuko(*arguments: object) -> Result:
 def test_incidents_are_listed_with_what_recurs(run: RunDirectory) -> None:
     assert "0 of 0 incidents" in chimbuko("incidents", run.path).stderr
     listed = chimbuko("incidents", run.path, "--again")
-    assert "1 of 1 incident; 1 finding of what recurs" in listed.stderr
+    assert "1 of 1 incident; 1 recurring finding" in listed.stderr
     lines = listed.stdout.splitlines()
     assert lines[1].startswith("I1 ") and lines[2].startswith("R1 ")
     answer = json.loads(chimbuko("incidents", run.path, "--json").stdout)
@@ -61,7 +61,7 @@ def test_what_is_wrong_in_published_quantities_is_listed_and_shown(run: RunDirec
     assert (stored.id, stored.finding) == ("M1", drift)
     engine.dispose()
     listed = chimbuko("incidents", run.path)
-    assert "0 of 0 incidents; 0 findings of what recurs, 1 in what programs publish" in listed.stderr
+    assert "0 of 0 incidents; 0 recurring findings, 1 in what programs publish" in listed.stderr
     assert listed.stdout.splitlines()[1].startswith("M1 ")
     assert drift.sentence in listed.stdout
     shown = chimbuko("show", "M1", run.path).stdout
@@ -95,5 +95,5 @@ def test_show_tells_of_an_incident_and_a_call_leads_to_it(run: RunDirectory) -> 
 def test_the_summary_begins_with_the_worst(run: RunDirectory) -> None:
     explain_run(run)
     lines = summary_lines(summarize(run, []))
-    assert lines[1] == "Worst of 2 findings, by time lost, that of all ranks together:"
+    assert lines[1] == "Worst of 2 findings, by time lost on all ranks together:"
     assert "compute on rank 3 took 100 ms" in lines[2]

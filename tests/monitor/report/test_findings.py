@@ -144,7 +144,8 @@ def test_foreign_load_says_whose_share_is_whose() -> None:
     made = span(thread(1, busy=0.3, waited_s=6.0), cores={0: 1.0})
     (finding,) = findings(made)
     assert finding.text == (
-        "others take 70 % of core 0, this program 30 %; of its threads 1 waited for a core; whose is unknown"
+        "others take 70 % of core 0, this program 30 %; 1 of its threads waited for a core; "
+        "who they are is unknown"
     )
     own = replace(thread(2, busy=0.68), waited_s=0.1)
     assert "foreign load" not in kinds(span(thread(1, busy=0.3, waited_s=6.0), own, cores={0: 1.0}))
@@ -170,7 +171,10 @@ def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
     )
     beside = replace(made, threads={1: thread(1, busy=0.5, waited_s=5.0)})
     foreign, analysis = findings(beside)
-    assert foreign.text.endswith("waited for a core; whose is unknown") and "30 % of core 0," in foreign.text
+    assert (
+        foreign.text.endswith("waited for a core; who they are is unknown")
+        and "30 % of core 0," in foreign.text
+    )
     assert analysis.kind == "analysis beside workers"
     # Little of it, or nobody waits.
     few = {(ITSELF, "root"): OtherLoad(0.4), ("thief", "root"): OtherLoad(0.5)}
@@ -179,7 +183,7 @@ def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "whose"),
+    ("others", "named"),
     [
         ({("spin", "eve"): OtherLoad(7.0, 7)}, "7 processes of eve (spin), 70 % together"),
         (
@@ -193,10 +197,10 @@ def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
     ],
 )
 def test_foreign_load_names_all_of_a_name_together(
-    others: dict[tuple[str, str], OtherLoad], whose: str
+    others: dict[tuple[str, str], OtherLoad], named: str
 ) -> None:
     (found,) = findings(span(thread(1, busy=0.3, waited_s=6.0), cores={0: 1.0}, others=others))
-    assert found.text.endswith(f"whose: {whose}")
+    assert found.text.endswith(f"others are {named}")
 
 
 def test_who_is_nicer_than_others_is_told_so() -> None:

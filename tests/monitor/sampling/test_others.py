@@ -55,9 +55,9 @@ def test_who_takes_most_is_in_the_finding_and_else_nobody() -> None:
     waiting = thread(1, busy=0.3, waited_s=6.0)
     others = {("stress", "eve"): OtherLoad(5.0), ("cron", "root"): OtherLoad(0.1)}
     (named,) = foreign_load(span(waiting, cores={0: 1.0}, others=others))
-    assert "whose: 1 process of eve (stress), 50 %" in named.text and "cron" not in named.text
+    assert "others are 1 process of eve (stress), 50 %" in named.text and "cron" not in named.text
     (unknown,) = foreign_load(span(waiting, cores={0: 1.0}))
-    assert "whose is unknown" in unknown.text
+    assert "who they are is unknown" in unknown.text
 
 
 def test_it_is_looked_less_and_less_often_while_the_load_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ class PathNode(msgspec.Struct, kw_only=True):
     path: int | None = None
     """Number of the path, for the filter of calls; null where none of its calls is abnormal."""
     calls: int = 0
-    """Number of all calls, also of first ones and of open ones; 0 where nothing is reported for this path
+    """Number of all calls, also of first ones and of open ones; 0 if nothing is reported for this path
     itself.
     """
     exclusive_us: float = 0.0

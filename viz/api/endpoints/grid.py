@@ -37,7 +37,7 @@ class SilentRank(msgspec.Struct, frozen=True):
     place: int
     """Index of the rank in the order of program and rank."""
     function: str
-    """Function of the innermost open call of the rank's main thread; empty where none is known."""
+    """Function of the innermost open call of the rank's main thread; empty if none is known."""
     entry_us: int
     """Time at which that call was entered, in µs since the epoch."""
     since_us: int
@@ -59,7 +59,7 @@ class GridAnswer(Answer, frozen=True, kw_only=True):
     """Number of steps in a column, a power of two."""
     columns: int
     start_us: list[int]
-    """Start of the first analysed step of each column; 0 where none is known."""
+    """Start of the first analysed step of each column; 0 if none is known."""
     cells: str
     """Cells, a byte each, row by row, in base64: the most anomalies that one of the ranks had in one of the
     steps, up to 254; 255 where no step was analysed.

@@ -87,7 +87,7 @@ class GpusAnswer(Answer, frozen=True, kw_only=True):
     """Activity of GPUs over time."""
 
     gpus: list[GpuLane]
-    """GPUs, by number; empty where there are none, or their maker's package is not installed."""
+    """GPUs, by number; empty if there are none, or their maker's package is not installed."""
 
 
 @get("/nodes")

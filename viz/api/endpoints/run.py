@@ -46,7 +46,7 @@ class RunAnswer(Answer, frozen=True, kw_only=True):
     """Name of each program by its number, as text."""
     config: AnalysisConfig
     score_unit: str
-    """Unit of the detector's scores; empty where they have none."""
+    """Unit of the detector's scores; empty if they have none."""
     live: bool
     """Whether news of the run arrive by themselves."""
     has_published: bool
@@ -105,7 +105,7 @@ class ExportFormat(msgspec.Struct, frozen=True):
     name: str
     purpose: str
     ending: str
-    """Ending of the file's name; empty where the export is a folder."""
+    """Ending of the file's name; empty if the export is a folder."""
     is_installed: bool
     """Whether the library that the format needs is installed."""
 

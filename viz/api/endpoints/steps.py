@@ -207,7 +207,7 @@ def _key(text: str) -> RankKey:
 def _history(
     run: ServedRun, keys: list[RankKey], after: int | None
 ) -> tuple[dict[RankKey, list[Row]], int | None]:
-    """Return the steps of these ranks, those of the store and those that it does not have yet."""
+    """Return the steps of these ranks, in the store or not there yet."""
     first = None if after is None else after + 1
     last = (-1 if after is None else after) + max(1, STEPS_AT_ONCE // len(keys))
     # The feed is asked first: steps that it forgets in between are in the store by then.

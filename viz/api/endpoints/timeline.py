@@ -59,7 +59,7 @@ class TimelineRow(msgspec.Struct, frozen=True):
     """
     runtimes_us: list[int]
     exclusives_us: list[int]
-    """Exclusive times in µs; -1 where that is not known."""
+    """Exclusive times in µs; -1 if that is not known."""
     functions: list[int]
     """Indexes in `functions` of the answer; of merged calls the longest one's."""
     steps: list[int]
@@ -83,9 +83,9 @@ class TimelineLinks(msgspec.Struct, frozen=True):
     """Times on this rank, in µs since the epoch."""
     threads: list[int]
     depths: list[int]
-    """Depths of the calls that they are in; -1 where that is not known."""
+    """Depths of the calls that they are in; -1 if that is not known."""
     other_us: list[int]
-    """Times at the other end, in µs since the epoch; -1 where that is not known."""
+    """Times at the other end, in µs since the epoch; -1 if that is not known."""
     other_ranks: list[int]
     """Ranks at the other end; -1 for launches."""
     other_threads: list[int]

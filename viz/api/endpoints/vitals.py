@@ -46,7 +46,7 @@ class Storage(msgspec.Struct, frozen=True):
     trace_bytes: int
     """Bytes of the trace read so far."""
     stored_bytes: int | None
-    """Size of the store in bytes; None where it holds other runs too, or is elsewhere."""
+    """Size of the store in bytes; None if it holds other runs too, or is elsewhere."""
 
 
 class VitalsAnswer(Answer, frozen=True, kw_only=True):
@@ -57,14 +57,14 @@ class VitalsAnswer(Answer, frozen=True, kw_only=True):
     census: Census
     """Calls that were analysed, and those that their sources saw."""
     agents: list[AgentState]
-    """Agents, those furthest behind first, at most a hundred; empty where no agent has reported."""
+    """Agents, those furthest behind first, at most a hundred; empty if no agent has reported."""
     agent_sums: AgentState | None
     """Figures of all agents together: the largest lag and age; sums of the rest."""
     agents_total: int
     slow_ranks: list[SlowRank]
     storage: Storage
     transport: str
-    """Transport of the trace: ``files``, ``sst`` or ``recorded``; empty where that is not known any more."""
+    """Transport of the trace: ``files``, ``sst`` or ``recorded``; empty if that is not known any more."""
     unrecorded: list[Unrecorded]
     """Functions with unrecorded calls, most anomalies first."""
     unrecorded_total: int
@@ -73,7 +73,7 @@ class VitalsAnswer(Answer, frozen=True, kw_only=True):
     pruned_total: int
     """Number of anomalies that were removed."""
     history: list[Vital]
-    """History since this dashboard follows the run, at most 256 intervals; empty where the run had ended by
+    """History since this dashboard follows the run, at most 256 intervals; empty if the run had ended by
     then.
     """
 
@@ -167,7 +167,7 @@ class AdvisedNode(msgspec.Struct, frozen=True):
     analysis_us: float
     """CPU time of the analysis of such a step, in µs."""
     wait_us: float | None
-    """Time in µs from the end of a step to when the agent had analysed up to it; None where that was not
+    """Time in µs from the end of a step to when the agent had analysed up to it; None if that was not
     measured.
     """
     placements: list[PredictedPlacement]

@@ -32,7 +32,7 @@ _THREADS: Final = ("pthread.id", "omp.thread.id")
 
 
 def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
-    """The events of a file; before an error all that came before it."""
+    """Yield the events of a file; before an error all that came before it."""
     reader = CaliperStreamReader()
     regions, nodes = _Regions(catalogue, source), CheckedNodes()
     complaint, error = "", None
@@ -82,7 +82,7 @@ class CheckedNodes:
         self._known = set(range(_BUILT_IN_NODES))
 
     def checked(self, line: str) -> str:
-        """The line itself.
+        """Return a line unchanged, after checking it.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class _Regions:
         self._rows: list[Row] = []
 
     def take(self, record: Mapping[str, Any]) -> None:
-        """One record."""
+        """Take one record."""
         edges = [(kind, value) for key, value in record.items() if (kind := _kind(key)) is not None]
         time_ns = _time_ns(record)
         if time_ns is None or not edges:
@@ -147,5 +147,5 @@ def _time_ns(record: Mapping[str, Any]) -> int | None:
 
 
 def _last(value: Any) -> str:
-    """The innermost of the values of a record."""
+    """Return the innermost value of a record."""
     return str(value[-1]) if isinstance(value, list) else str(value)

@@ -26,7 +26,7 @@ MOST_WHOLE_US: Final = MOST_NS / NS_PER_US
 _CALL: Final = int(Kind.CALL)
 MOST_FUNCTIONS: Final = 1 << 18
 MOST_DIGITS: Final = 19
-"""Number of digits from which on the number of a process is taken for a text."""
+"""Number of digits from which the number of a process is taken for a text."""
 _RANK: Final = re.compile(r"\brank\s*[:#=]?\s*(\d{1,7})\b", re.IGNORECASE)
 _WITHOUT_MEANING: Final = {
     **dict.fromkeys("iIRnTp", Dropped.INSTANTS),
@@ -73,7 +73,7 @@ class Reader:
     source
         Distinguishes the processes of this text from those of others.
     name
-        Of its file.
+        Name of its file.
     """
 
     has_more_in_calls = False
@@ -109,11 +109,11 @@ class Reader:
 
     @property
     def complaint(self) -> str:
-        """Why not all of it could be read; empty where it could."""
+        """Reason why part of the trace could not be read; empty if all could."""
         return self.text.complaint
 
     def feed(self, data: bytes) -> Table:
-        """Take in the next bytes; the events that are known now."""
+        """Take in the next bytes, and return the events that are known now."""
         handlers, losses = self._handlers, self.catalogue.losses
         for event, text in self._decoded(self.text.feed(data)):
             handler = handlers.get(event.ph) if type(event.ph) is str else None
@@ -128,7 +128,7 @@ class Reader:
         return table_of(rows)
 
     def finish(self) -> Table:
-        """Nothing more will come: the events that are left."""
+        """Return the events that are left, as no more bytes will come."""
         self.text.finish()
         self._flows.finish()
         if self.text.stray:
@@ -143,8 +143,8 @@ class Reader:
             return ((event, text) for event, text in events if event is not None)
 
     def _decoded_one(self, text: bytes) -> ChromeEvent | None:
-        """An event that the strict reader does not take: with Python's NaN, bytes that are no UTF-8, or a
-        comma behind the last value.
+        """Return an event that the strict reader rejects: one with Python's NaN, bytes that are no UTF-8,
+        or a comma behind the last value.
         """
         try:
             return _ONE.decode(text)
@@ -249,7 +249,7 @@ class Reader:
             self.catalogue.losses[Dropped.METADATA] += 1
 
     def arguments(self, event: ChromeEvent) -> dict[str, Any]:
-        """Return the ``args`` of an event; empty where that is no object."""
+        """Return the ``args`` of an event; empty if that is no object."""
         try:
             arguments = msgspec.json.decode(event.args)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -258,7 +258,7 @@ class Reader:
         return arguments if isinstance(arguments, dict) else {}
 
     def _ns(self, us: Any) -> int | None:
-        """A time in ns; None, and counted, where it is none."""
+        """Return a time in ns; None, and counted, where it is none."""
         time_ns = _ns(us)
         if time_ns is None:
             self.catalogue.losses[Dropped.NO_TIME] += 1
@@ -304,13 +304,15 @@ class Reader:
 
 
 def rank_in(name: str) -> int | None:
-    """The rank that the name of a process says, as in ``rank 3`` and ``MPI Rank: 3``; None without one."""
+    """Return the rank that the name of a process says, as in ``rank 3`` and ``MPI Rank: 3``; None without
+    one.
+    """
     match = _RANK.search(name)
     return int(match[1]) if match else None
 
 
 def _ns(us: Any) -> int | None:
-    """A time in ns; None where it is none."""
+    """Return a time in ns; None if it is none."""
     kind = type(us)
     if kind is float and -MOST_WHOLE_US < us < MOST_WHOLE_US:
         # 1970 is so long ago that the product has no whole ns any more.
@@ -331,7 +333,7 @@ def _ns(us: Any) -> int | None:
 
 
 def _key(value: Any) -> Any:
-    """A process or thread, which may be a number or a text: 7, 7.0 and "7" are the same."""
+    """Return the key of a process or thread, which may be a number or a text: 7, 7.0 and "7" are the same."""
     if type(value) is float and value.is_integer():
         return int(value)
     text = _text(value)
@@ -343,15 +345,15 @@ def _text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    """A counter's value as streams have them; None where there is none such."""
+    """Return a counter's value as streams have them; None if there is none such."""
     if type(value) is bool or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value < MOST_NS else None
 
 
 def _identity(event: ChromeEvent) -> int:
-    """Number for the id of an event, which counts within its category and scope, and within its process where
-    it says so, or is one of the asynchronous events of old.
+    """Return the number for the id of an event, which counts within its category and scope, and within its
+    process where it says so, or is one of the asynchronous events of old.
     """
     own, process = event.id, event.pid if event.ph in ("S", "T", "F") else None
     if own is None and isinstance(event.id2, dict):

@@ -36,12 +36,12 @@ class Kind(IntEnum):
     END = 1
     """End of the innermost open call of that name, or of any with ``NO_NAME``."""
     CALL = 2
-    """A whole one."""
+    """Whole call, with its duration."""
     COUNTER = 3
     SEND = 4
     RECEIVE = 5
     COLLECTIVE = 6
-    """Entered, in the call around it."""
+    """Begin of a collective operation, in the call around it."""
 
 
 EVENT: Final = np.dtype(
@@ -63,9 +63,9 @@ class TrackKind(IntEnum):
     """Kind of the calls on a track."""
 
     THREAD = 0
-    """They nest."""
+    """Events of a thread, which nest."""
     ASYNCHRONOUS = 1
-    """They may overlap; ``of`` distinguishes those that belong together."""
+    """Events that may overlap; ``of`` tells which of them belong together."""
     GPU = 2
     """Calls of one stream of a GPU."""
 
@@ -77,7 +77,7 @@ class Process:
     key: object
     name: str = ""
     rank: int | None = None
-    """If the trace says so."""
+    """Rank, if the trace names it."""
     identity: object | None = None
     """Key that all files of the process have in common, where its trace says enough for that."""
     about: dict[str, str] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Catalogue:
         self._names: dict[str, int] = {}
 
     def process(self, key: object) -> int:
-        """Number of a process, which ``key`` distinguishes from all others."""
+        """Return the number of a process, which ``key`` distinguishes from all others."""
         number = self._processes.get(key)
         if number is None:
             number = self._processes[key] = len(self.processes)
@@ -128,7 +128,7 @@ class Catalogue:
         return number
 
     def track(self, process: int, key: object, kind: TrackKind = TrackKind.THREAD) -> int:
-        """Number of a track, which ``key`` distinguishes from all others of its process."""
+        """Return the number of a track, which ``key`` distinguishes from all others of its process."""
         number = self._tracks.get((process, key))
         if number is None:
             if len(self.tracks) >= MOST_TRACKS:
@@ -182,7 +182,7 @@ class Catalogue:
             self.tracks[track].is_main &= same == track
 
     def name(self, text: str) -> int:
-        """Number of a name."""
+        """Return the number of a name."""
         number = self._names.get(text)
         if number is None:
             number = self._new_name(text)
@@ -204,7 +204,7 @@ class Catalogue:
 
 
 def table_of(rows: list[Row]) -> Table:
-    """Rows as a table."""
+    """Return the rows as a table."""
     return np.array(rows, EVENT) if rows else NO_EVENTS
 
 

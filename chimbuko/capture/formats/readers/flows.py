@@ -33,7 +33,7 @@ class Flows:
         """Flows in ``_begun`` whose beginning has met an end: they may end there."""
 
     def put(self, identity: int, phase: str, here: End, tag: int, size_bytes: int) -> list[Row]:
-        """One end: ``s`` begins a flow, ``t`` ends one and begins the next, ``f`` ends one.
+        """Take one end of a flow: ``s`` begins a flow, ``t`` ends one and begins the next, ``f`` ends one.
 
         What it makes known: a message that was sent, and received.
         """
@@ -58,7 +58,8 @@ class Flows:
         return rows
 
     def join(self, identity: int, here: End, tag: int, is_last: bool) -> list[Row]:
-        """One end of a flow that goes through any number of events, of which none is said to be the first.
+        """Take one end of a flow that goes through any number of events, of which none is said to be the
+        first.
 
         What it makes known: a message from the event before it, by time.
         """

@@ -23,7 +23,7 @@ EDGES: Final = ("Timestamp (ns)", "Event Type", "Name")
 
 
 def events_of(frame: pandas.DataFrame, catalogue: Catalogue) -> Table:
-    """All events of a frame, in its order.
+    """Return all events of a frame, in its order.
 
     Raises
     ------

@@ -66,7 +66,7 @@ class JsonText:
         self.stray = 0
         """Pieces between events that are none."""
         self.is_whole = False
-        """Its last bracket has come."""
+        """Whether the last bracket of the text has come."""
         self._state = _State.BEGIN
         self._is_object = False
         self._key = ""
@@ -100,7 +100,7 @@ class JsonText:
         return events
 
     def finish(self) -> None:
-        """Nothing more will come."""
+        """Note that no more bytes will come."""
         if self.complaint:
             return
         if self._state is _State.BEGIN:

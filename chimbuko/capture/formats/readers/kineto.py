@@ -77,7 +77,7 @@ class Reader(chrome.Reader):
         return self._placed(events, self.text.is_whole)
 
     def finish(self) -> Table:
-        """Nothing more will come: the events that are left."""
+        """Return the events that are left, as no more bytes will come."""
         super().finish()
         return self._placed(NO_EVENTS, True)
 
@@ -107,7 +107,7 @@ class Reader(chrome.Reader):
             self.catalogue.unite(self._number, *self._span_ns)
 
     def process_key(self, pid: Any) -> object:
-        """All of it is of one process."""
+        """Return the key of the one process that such a trace is of."""
         return self._source, "PyTorch"
 
     def thread_key(self, pid: Any, tid: Any) -> object:
@@ -115,7 +115,7 @@ class Reader(chrome.Reader):
         return pid, tid
 
     def function_name(self, name: str, category: str) -> str:
-        """Steps are calls of one function."""
+        """Return one name for all steps, which are calls of one function."""
         return _STEP.sub("ProfilerStep", name)
 
     def _call(self, event: ChromeEvent) -> None:

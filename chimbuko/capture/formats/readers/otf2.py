@@ -32,7 +32,9 @@ _DAMAGES: Final = (
 
 
 def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
-    """The events of a trace, of which the anchor file is given; before an error all that came before it."""
+    """Yield the events of a trace, of which the anchor file is given; before an error all that came before
+    it.
+    """
     complaint = ""
     rows: list[Row] = []
     try:
@@ -84,7 +86,7 @@ class _Locations:
             self._enter(location)
 
     def take(self, location: Any, event: Any, rows: list[Row]) -> None:
-        """One event."""
+        """Take one event."""
         time_ns = (event.time - self._start) * NS_PER_S // self._resolution
         if not 0 <= time_ns < MOST_NS:
             self._catalogue.losses[Dropped.NO_TIME] += 1

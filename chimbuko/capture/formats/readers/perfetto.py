@@ -70,7 +70,7 @@ class Reader:
     source
         Distinguishes the processes of this file from those of others.
     name
-        Of the file.
+        Name of the file.
     """
 
     def __init__(self, catalogue: Catalogue, source: int, name: str) -> None:
@@ -101,14 +101,14 @@ class Reader:
         return table_of(rows)
 
     def finish(self) -> Table:
-        """Nothing more will come: the events that are left."""
+        """Return the events that are left, as no more bytes will come."""
         self._flows.finish()
         if self._rest and not self.complaint:
             self.complaint = f"it ends within the packet that begins at byte {self._at:,}"
         return table_of([])
 
     def _packet_at(self, text: bytes, at: int) -> tuple[int, int] | None:
-        """Begin and end of the packet there; None where it is not complete."""
+        """Begin and end of the packet there; None if it is not complete."""
         if at >= len(text):
             return None
         if text[at : at + 1] != _PACKET_TAG:
@@ -245,7 +245,7 @@ class Reader:
         return None
 
     def _track(self, uuid: int) -> int:
-        """Number of the track in the catalogue."""
+        """Return the number of the track in the catalogue."""
         number = self._numbers.get(uuid)
         if number is not None:
             return number
@@ -265,7 +265,7 @@ class Reader:
         return number
 
     def _process_of(self, track: _Track) -> int:
-        """Number of the process that a track lies in."""
+        """Return the number of the process that a track lies in."""
         pid, name = 0, ""
         above: _Track | None = track
         for _ in range(MOST_DEPTH):
@@ -284,5 +284,5 @@ class Reader:
 
 
 def _text(value: str | bytes) -> str:
-    """A text of a message; what is not in UTF-8 comes as bytes."""
+    """Return a text of a message; what is not in UTF-8 comes as bytes."""
     return value if isinstance(value, str) else value.decode("utf-8", "replace")

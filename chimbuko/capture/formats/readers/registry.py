@@ -29,14 +29,14 @@ class Reader(Protocol):
     """Takes the bytes of one trace in as they come."""
 
     def feed(self, data: bytes) -> Table:
-        """The events that the next bytes complete."""
+        """Return the events that the next bytes complete."""
 
     def finish(self) -> Table:
-        """Nothing more will come: the events that are left."""
+        """Return the events that are left, as no more bytes will come."""
 
     @property
     def complaint(self) -> str:
-        """Why not all of it could be read; empty where it could."""
+        """Reason why part of the trace could not be read; empty if all could."""
 
 
 class JsonReader(Reader, Protocol):
@@ -48,7 +48,7 @@ class JsonReader(Reader, Protocol):
 
 @dataclass(frozen=True)
 class Sample:
-    """What a file is known by."""
+    """Begin and name of a file, by which its format is recognised."""
 
     head: bytes
     """First bytes, unpacked."""
@@ -64,14 +64,14 @@ class Format:
     name: str
     is_it: Callable[[Sample], bool]
     module: str
-    """Beside this one: it has ``Reader``, which takes a catalogue, the number of the file among all, and its
-    name, or ``events``, which takes the path of the file instead of its name, and gives its events."""
+    """Module beside this one. It has ``Reader``, which takes a catalogue, the number of the file among all,
+    and its name; or ``events``, which takes the file's path instead of its name, and yields its events."""
     needs: str = ""
-    """Package that is to be installed for it."""
+    """Package that the format needs."""
     is_streamed: bool = True
-    """It has a ``Reader``."""
+    """Whether the module has a ``Reader``."""
     is_json: bool = False
-    """Its reader is a ``JsonReader``."""
+    """Whether the module's reader is a ``JsonReader``."""
 
 
 _JSON: Final = re.compile(
@@ -140,7 +140,7 @@ FORMATS: Final = (
 
 
 def open_unpacked(path: Path) -> IO[bytes]:
-    """A file, unpacked where it is packed by gzip.
+    """Return a file, unpacked where it is packed by gzip.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def open_unpacked(path: Path) -> IO[bytes]:
 
 
 def pieces(file: IO[bytes]) -> Iterator[bytes]:
-    """The bytes of a file, a few megabytes at a time; before an error all that came before it."""
+    """Yield the bytes of a file, a few megabytes at a time; before an error all that came before it."""
     held, size = [], 0
     try:
         while data := file.read1(PIECE_BYTES):  # type: ignore[attr-defined]
@@ -208,7 +208,7 @@ def _survey(path: Path, size: int, modified_ns: int) -> Survey:
 
 
 def reader_of(form: Format, catalogue: Catalogue, source: int, name: str) -> Reader:
-    """A reader of a format that is streamed.
+    """Return a reader of a format that is streamed.
 
     Raises
     ------
@@ -220,7 +220,8 @@ def reader_of(form: Format, catalogue: Catalogue, source: int, name: str) -> Rea
 
 
 def events_of(path: Path, catalogue: Catalogue, source: int) -> Iterator[Table]:
-    """The events of a file, a few megabytes at a time; what is wrong with it is a complaint of the catalogue.
+    """Yield the events of a file, a few megabytes at a time; what is wrong with it is a complaint of the
+    catalogue.
 
     Raises
     ------

@@ -53,7 +53,7 @@ _DECODER: Final = msgspec.json.Decoder(_File)
 
 
 def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
-    """The events of a file, a profile at a time."""
+    """Yield the events of a file, a profile at a time."""
     with open_unpacked(path) as file:
         text = file.read()
     try:

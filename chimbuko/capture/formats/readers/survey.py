@@ -65,7 +65,7 @@ _REMEDIES: Final[tuple[tuple[frozenset[str], str], ...]] = (
 
 
 def stranger(found: Survey) -> str:
-    """Say of a text that holds no events whose layout it has, and what would be readable; empty where it has
+    """Say of a text that holds no events whose layout it has, and what would be readable; empty if it has
     events, or may yet get some.
     """
     if found.has_events or not (found.is_whole or _remedy(found)):

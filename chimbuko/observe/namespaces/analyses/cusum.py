@@ -35,7 +35,7 @@ class Cusum:
         return np.asarray((sums > LIMIT).any(axis=0))
 
     def since(self, series: int) -> int:
-        """Return the step from which on a series has been away from zero."""
+        """Return the step from which a series has been away from zero."""
         return int(self._since[np.argmax(self._sums[:, series]), series])
 
 

@@ -32,7 +32,7 @@ class Finding(msgspec.Struct, frozen=True):
     kind: Problem
     quantity: str
     ranks: tuple[int, ...]
-    """Ranks that stand out; empty where all ranks are alike."""
+    """Ranks that stand out; empty if all ranks are alike."""
     since: int
     """Step of the program at which the problem began, as far as can be said."""
     step: int
@@ -42,9 +42,9 @@ class Finding(msgspec.Struct, frozen=True):
     deviations.
     """
     begin_us: int = 0
-    """Time at which the first wrong step was published, in µs since the epoch; 0 where that is not known."""
+    """Time at which the first wrong step was published, in µs since the epoch; 0 if that is not known."""
     found_us: int = 0
-    """Time at which the step ``step`` was published, in µs since the epoch; 0 where that is not known."""
+    """Time at which the step ``step`` was published, in µs since the epoch; 0 if that is not known."""
 
     @property
     def key(self) -> FindingKey:

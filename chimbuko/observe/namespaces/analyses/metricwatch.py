@@ -62,7 +62,7 @@ class Conserved:
         self._sigma = max(float(scale(sums[:, None])[0]), rounding, np.finfo(np.float64).tiny)
 
     def _standing_out(self, changes: npt.NDArray[np.float64]) -> tuple[int, ...]:
-        """Return the few ranks that make up most of a change; empty where it takes many."""
+        """Return the few ranks that make up most of a change; empty if it takes many."""
         towards = changes * np.sign(changes.sum())
         order = np.argsort(-towards)
         most = max(1, int(MOST_RANKS * len(changes)))

@@ -31,7 +31,7 @@ Ticks = tuple[int, int]
 
 
 def cpu_utilisation(observations: Sequence[Observation]) -> Nested:
-    """Return the utilisation of each node in per cent, between the last two samples and in the mean of
+    """Return the utilisation of each node in per cent, between the last two samples and on average of
     all.
 
     Samples are leaves ``HOST/stat/cpu``, each the numbers of that line as a string or an array, or in SOMA's

@@ -17,18 +17,18 @@ class TaskView(msgspec.Struct, frozen=True):
     states: list[tuple[int, str]]
     """Times in µs since the epoch, each with the state that began then, in order of time."""
     program: str
-    """Name of the program; empty where nobody gave it."""
+    """Name of the program; empty if nobody gave it."""
     nodes: list[str]
     """Nodes on which the task ran last."""
     ranks: int
-    """Number of the task's processes; 0 where that is not known."""
+    """Number of the task's processes; 0 if that is not known."""
     cores: int
-    """Number of cores over all nodes; 0 where that is not known."""
+    """Number of cores over all nodes; 0 if that is not known."""
     attempt: int
-    """Number of the newest attempt to run the task, from 1 on; 0 where it was never tried."""
+    """Number of the newest attempt to run the task, from 1 on; 0 if it was never tried."""
     exit_code: int | None
     reason: str
-    """Reason of the task's failure; empty where it did not fail."""
+    """Reason of the task's failure; empty if it did not fail."""
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class RankTime(msgspec.Struct, frozen=True):
     """Time that one rank spent in MPI."""
 
     program: str
-    """Name of the program; empty where nobody gave it."""
+    """Name of the program; empty if nobody gave it."""
     rank: int
     time_us: float
 

@@ -243,7 +243,7 @@ class Namespace:
 
     def analysis_progress(self, into: str) -> tuple[Progress, str] | None:
         """Return the progress of the analysis whose results are published in a group, and, if it has failed,
-        the reason; None where no worker was asked for one.
+        the reason; None if no worker was asked for one.
         """
         with Reader(self._client._place) as reader:
             found = reader.tree(self.name, format_path(state_path(into)))

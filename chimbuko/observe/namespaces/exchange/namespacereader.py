@@ -179,7 +179,7 @@ class Reader:
         return state
 
     def _readings(self, namespace: str, has_past: bool) -> dict[Shard, LogReading]:
-        """Return the position in each log from which on to read."""
+        """Return the position in each log from which to read."""
         shards = self._shards(namespace)
         return {shard: LogReading() if has_past else self._state(shard).reading for shard in shards}
 

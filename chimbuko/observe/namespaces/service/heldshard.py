@@ -47,7 +47,7 @@ class Retention:
             self._log_bytes += size
 
     def first_kept(self) -> bytes | None:
-        """Return the id of the first entry of the log that is kept; None where all are."""
+        """Return the id of the first entry of the log that is kept; None if all are."""
         if not self._log:
             return None
         newest_ms = _moment_ms(self._log[-1][0])

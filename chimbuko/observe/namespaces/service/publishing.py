@@ -53,7 +53,7 @@ class FindingsBoard:
 
 
 def published(broker: RunBroker, before: bytes) -> tuple[bytes, tuple[Finding, ...]]:
-    """Return the findings at the broker, encoded and decoded; none where they are the same as ``before``.
+    """Return the findings at the broker, encoded and decoded; none if they are the same as ``before``.
 
     Raises ``redis.RedisError``, and ``msgspec.MsgspecError`` where it is not understood.
     """

@@ -57,8 +57,7 @@ class _Timer(NamedTuple):
 class TauLayout:
     """Layout of the parameter server's function statistics as leaves.
 
-    A function that has leaves keeps them, and a rank its node: so the leaves of a rank always add up to all
-    that it has done.
+    A function keeps its leaves, and a rank its node. So the leaves of a rank always add up to its whole time.
     """
 
     def __init__(self) -> None:

@@ -86,7 +86,7 @@ def joined(old: Leaf, more: Leaf) -> Leaf:
 
 
 def fitted(leaf: Leaf, wanted: str) -> Leaf | None:
-    """Return a leaf with its elements converted to another type, or None where that would lose something."""
+    """Return a leaf with its elements converted to another type, or None if that would lose something."""
     if element_type(leaf) == wanted:
         return leaf
     if isinstance(leaf, str) or wanted not in NUMBERS or element_type(leaf) == BOOLEAN:

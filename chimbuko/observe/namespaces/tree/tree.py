@@ -55,7 +55,7 @@ class Tree:
     __hash__ = None  # type: ignore[assignment]
 
     def get(self, path: Path) -> Leaf | None:
-        """Return the leaf at a path; None where there is none."""
+        """Return the leaf at a path; None if there is none."""
         return self._leaves.get(path)
 
     def under(self, path: Path) -> Tree:

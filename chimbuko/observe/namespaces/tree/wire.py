@@ -42,7 +42,7 @@ class Publication(msgspec.Struct):
     client: str
     """Id of the client, unique among all clients there ever were."""
     rank: int
-    """Rank of the client in its program, which also chooses the instance; 0 where there are no ranks."""
+    """Rank of the client in its program, which also chooses the instance; 0 if there are no ranks."""
     sequence: int
     """Number of the publication among the client's to this instance, from 1 on."""
     time_us: int

@@ -133,7 +133,7 @@ export interface components {
         };
         /**
          * Budget
-         * @description Where the time of a run went, and what of it was lost.
+         * @description Time budget of a run: where its time went, and how much of it was lost.
          */
         Budget: {
             wall_us: number;
@@ -320,7 +320,7 @@ export interface components {
         };
         /**
          * Verdict
-         * @description How far the calls of a run are known to be all there.
+         * @description Completeness of the calls of a run, as far as it is known.
          * @enum {unknown}
          */
         Verdict: "complete" | "incomplete" | "no loss known" | "unknown";
@@ -1517,7 +1517,7 @@ export interface components {
         };
         /**
          * NodePart
-         * @description A part of a node. Of a list of them each is in the last one before it that is less deep.
+         * @description Part of a node. In a list, each part lies in the last one before it that is less deep.
          */
         NodePart: {
             depth: number;
