@@ -161,7 +161,9 @@ def measure(
                 with connect(services.broker.url) as broker:
                     broker.set(KEYS.part(0).timers_wanted, b"1")
 
-        driver = Driver(services.broker.url, agents, periods, period_s, JOIN_PERIODS, sample, sample_periods)
+        driver = Driver(
+            services.broker.url_elsewhere, agents, periods, period_s, JOIN_PERIODS, sample, sample_periods
+        )
         with on_cores(for_agents):
             driver.run()
         with connect(services.broker.url) as broker:

@@ -11,7 +11,7 @@ from typing import Self
 from benchmarks.measuring import TICKS_PER_S
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.protocol.broker import PrivateBroker
-from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.protocol.messages import Seal
 from chimbuko.runtime.protocol.runbroker import RunKeys
 
@@ -25,7 +25,7 @@ class Services:
     def __init__(self, folder: Path, cores: Iterable[int]) -> None:
         self._folder = folder
         self._cores = set(cores)
-        self.broker = PrivateBroker(folder / "broker.log")
+        self.broker = PrivateBroker(folder / "broker.log", address=LOOPBACK)
 
     def __enter__(self) -> Self:
         self.broker.start()

@@ -137,7 +137,8 @@ class Wire:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._address = parts.hostname or "127.0.0.1", parts.port or 6379
-        self._login = command(b"AUTH", unquote(parts.password).encode()) if parts.password else b""
+        secret = [unquote(part).encode() for part in (parts.username, parts.password) if part]
+        self._login = command(b"AUTH", *secret) if secret else b""
         self._epoll = select.epoll()
         self._connections: dict[int, _Connection] = {}
         self._waiting: list[tuple[float, int]] = []

@@ -193,7 +193,7 @@ class Recorder:
         code = self._timers.get(name)
         if code is None:
             self._see_to_begin()
-            allowed = self._selection().allows_timer(name)
+            allowed = self.selection().allows_timer(name)
             code = self._timers.setdefault(name, next(self._timer_numbers) << 1 if allowed else SKIPPED)
         return code
 
@@ -202,7 +202,7 @@ class Recorder:
         number = self._counters.get(name)
         if number is None:
             self._see_to_begin()
-            allowed = self._selection().allows_counter(name)
+            allowed = self.selection().allows_counter(name)
             number = self._counters.setdefault(name, next(self._counter_numbers) if allowed else SKIPPED)
         return number
 
@@ -250,7 +250,8 @@ class Recorder:
         if self._connection is not None:
             self._connection.close()
 
-    def _selection(self) -> TimerFilter:
+    def selection(self) -> TimerFilter:
+        """Return which timers and counters are recorded; read from the environment at the first time."""
         if self.select is None:
             from chimbuko.capture.trace.tausettings import TimerFilter, WriterSettings
             from chimbuko.core.errors import ChimbukoError

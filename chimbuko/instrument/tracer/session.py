@@ -170,7 +170,9 @@ def _record_pauses_for(recorder: Recorder | None) -> None:
     if _pauses is not None:
         _pauses.remove()
     _pauses = None if recorder is None else Pauses(recorder)
-    if _pauses is not None:
+    if _pauses is not None and recorder is not None:
+        # A collection may come while it is read, and a module that is half loaded cannot be asked.
+        recorder.selection()
         _pauses.install()
 
 

@@ -35,7 +35,7 @@ def trace(folder: Path, **variables: str) -> int:
     (folder / "app.py").write_text(PROGRAM)
     prefix = str(folder / "tau-metrics")
     subprocess.run(
-        [sys.executable, "-m", "chimbuko", "trace", "app.py"],
+        [sys.executable, "-m", "chimbuko", "trace", "--overhead", "100%", "app.py"],
         cwd=folder,
         env=environment(TAU_ADIOS2_FILENAME=prefix, **variables),
         check=True,

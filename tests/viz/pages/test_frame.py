@@ -284,6 +284,7 @@ def test_the_appearance_is_chosen_and_remembered(page: Page, choice: str, scheme
 def test_a_projector_shows_tips_beside_what_they_are_about(page: Page) -> None:
     page.get_by_label("Appearance").select_option("projector")
     settled(page)
+    page.locator("[data-lost]").scroll_into_view_if_needed()
     lost = page.locator("[data-lost]").bounding_box()
     assert lost is not None
     page.mouse.move(lost["x"] + lost["width"] / 2, lost["y"] + lost["height"] / 2)

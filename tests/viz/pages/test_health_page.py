@@ -211,7 +211,7 @@ ADVISED = {
 
 def test_where_the_analysis_runs_best(page: Page) -> None:
     panel = page.locator("[data-panel=placement]")
-    assert "Not known until agents have reported the cost of some steps" in panel.inner_text()
+    assert "Known once agents have reported the cost of some steps" in panel.inner_text()
     page.route(
         "**/placement*",
         lambda route: route.fulfill(json={**route.fetch().json(), "nodes": [ADVISED]}),
