@@ -115,16 +115,21 @@ def test_server_and_writer_share_a_process_unless_they_are_to_be_separate(
 def test_a_process_that_server_and_writer_share_is_started_again_where_one_of_them_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = tmp_path / "failed"
+    mark, ready = tmp_path / "failed", tmp_path / "ready"
+
+    def say(**facts: object) -> None:
+        say_ready(**facts)
+        ready.touch()
 
     def fail_once(self: Server, should_stop: Callable[[], bool]) -> None:
-        if not mark.exists():
+        if ready.exists() and not mark.exists():
             mark.touch()
             raise RuntimeError("the server fails")
         serve(self, should_stop)
 
     serve = Server.serve_once
     monkeypatch.setattr(Server, "serve_once", fail_once)
+    monkeypatch.setattr("chimbuko.launcher.services.together.say_ready", say)
     run = new_run(tmp_path / "run", ["true"], AnalysisConfig(), None)
     problems: list[str] = []
     with Services(run, ServiceOptions(AnalysisConfig(), has_dashboard=False), problems) as served:

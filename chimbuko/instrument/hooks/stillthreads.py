@@ -54,9 +54,9 @@ RUNNING_SHARE, ALONE = 0.15, 1.15
 which all may have run together: more is without the interpreter, as in a library."""
 LATE_NS = 80_000_000
 """Time between two looks that is so long that others have kept our thread from the interpreter, too."""
-FIRST_LOOKS, LATER = 16, 16
-"""Number of first looks at a thread in one call that are all recorded, and of looks of which one is from
-then on: threads may wait for work for hours."""
+MOST_LOOKS = 32
+"""Number of looks at a thread in one call that are recorded, 1.6 s: threads may wait for work for hours, and
+a rank that hangs is noticed because its stream falls silent."""
 _CALLED = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
 _LIBRARY = os.path.dirname(os.__file__) + "/", os.path.dirname(chimbuko.__file__) + "/"
 """Folders of files that are not the program's: those of Python, and ours."""
@@ -104,7 +104,7 @@ class StillThreads:
             looks = last.still + 1 if last is not None and buffer.recorded == last.recorded else 0
             self._looks[buffer.ident] = _Look(cpu_ns, buffer.recorded, looks)
             open_ns = min(elapsed_ns, now_ns - (buffer.events[-1] if buffer.events else 0))
-            if open_ns >= LEAST_NS and (looks <= FIRST_LOOKS or looks % LATER == 0):
+            if open_ns >= LEAST_NS and looks <= MOST_LOOKS:
                 still.append((buffer, open_ns))
         is_late = elapsed_ns >= LATE_NS and len(ran_ns) > 1
         if not still and not is_late:
