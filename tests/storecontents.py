@@ -103,17 +103,31 @@ def _call(row: Row) -> tuple[int, ...]:
     return row["program"], row["rank"], row["begin_step"], row["begin_row"]
 
 
-def differences(first: Path, second: Path) -> list[str]:
-    """Return a line for each table, and each row, in which the stores of two runs differ."""
+def differences(first: Path, second: Path, is_judged_again: bool = True) -> list[str]:
+    """Return a line for each table, and each row, in which the stores of two runs differ.
+
+    Parameters
+    ----------
+    first, second
+        Folders of the runs.
+    is_judged_again
+        Whether calls were judged again at the end. Otherwise those that ranks were asked for, as others
+        waited for them, have what was usual when the question came: that depends on who was faster.
+    """
     ours, theirs = Contents(first).tables, Contents(second).tables
+
+    def key(row: Row) -> tuple[Any, ...]:
+        is_asked = not is_judged_again and not row["is_anomaly"]
+        return (*_call(row), row["expected_us"], row["seen"]) if is_asked else _call(row)
+
     lines = [f"tables: {ours.keys() ^ theirs.keys()}"] if ours.keys() != theirs.keys() else []
-    calls, others = ({_call(row) for row in tables["calls"]} for tables in (ours, theirs))
+    calls, others = ({key(row) for row in tables["calls"]} for tables in (ours, theirs))
     common = calls & others
     for tables in (ours, theirs):
         if calls != others:
             # Incidents are what delays have cost those who waited.
             del tables["incidents"], tables["recurrences"]
-        tables["calls"] = [row for row in tables["calls"] if row["is_anomaly"] or _call(row) in common]
+        tables["calls"] = [row for row in tables["calls"] if row["is_anomaly"] or key(row) in common]
     for table in ours.keys() & theirs.keys():
         if len(ours[table]) != len(theirs[table]):
             lines.append(f"{table}: {len(ours[table])} rows, and {len(theirs[table])}")
