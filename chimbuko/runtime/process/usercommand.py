@@ -51,7 +51,7 @@ class CommandError(ChimbukoError):
 
 def _reason(program: str, number: int) -> str:
     if number == errno.ENOENT and os.sep not in program:
-        return "no such command"
+        return "no such file" if program.endswith(".py") else "no such command"
     if number == errno.ENOENT and os.path.exists(program):
         return "the interpreter that its first line names does not exist"
     if number == errno.EACCES and os.path.isdir(program):
