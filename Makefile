@@ -92,13 +92,13 @@ benchmark: install ## Events per CPU-second of an agent, cost of the tracer, spe
 	$(BIN)/python benchmarks/tracer.py
 	$(BIN)/python benchmarks/store.py
 
-performance: install ## All figures of docs/performance.md; twenty minutes on a machine that has nothing else to do.
+performance: install ## All figures of docs/internals/performance.md; twenty minutes on a machine that has nothing else to do.
 	$(BIN)/python benchmarks/report.py
 
-benchmark-dashboard: install chromium ## All figures of docs/dashboard-performance.md; 45 minutes on a machine that has nothing else to do.
+benchmark-dashboard: install chromium ## All figures of docs/internals/dashboard-performance.md; 45 minutes on a machine that has nothing else to do.
 	$(BIN)/python benchmarks/report.py --document dashboard-performance
 
-benchmark-transports: install ## All figures of docs/transports.md; half an hour on a machine that has nothing else to do.
+benchmark-transports: install ## All figures of docs/internals/transports.md; half an hour on a machine that has nothing else to do.
 	$(BIN)/python benchmarks/report.py --document transports
 
 detection: install ## Precision and recall of the detector against known truth; fails where it misses what is required.

@@ -1,6 +1,6 @@
 """Draws the real imports between the sub-packages, which the links of the rooms hide from other tools.
 
-Run: python docs/imports.py                writes the table and the picture of docs/architecture.md anew
+Run: python docs/imports.py                writes table and picture of docs/internals/architecture.md anew
      python docs/imports.py --root FOLDER  prints both, of another tree
 
 What a sub-package may import stands in its docstring, as a line "May import a, b and c."; the table repeats
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("ad", "pserver", "provenance", "viz")
-DOCUMENT = "docs/architecture.md"
+DOCUMENT = "docs/internals/architecture.md"
 OPEN = ("", "core")
 """Packages whose own modules all others may import."""
 BEGIN, END = "<!-- packages: drawn -->\n", "<!-- packages: end -->"

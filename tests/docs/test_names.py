@@ -13,7 +13,7 @@ import pytest
 from docs import imports
 from tests.places import ROOT
 
-DOCUMENTS = ("CONTRIBUTING.md", "docs/architecture.md")
+DOCUMENTS = ("CONTRIBUTING.md", "docs/internals/architecture.md")
 OF_OTHERS = {"node_modules", ".venv", ".git", "__pycache__"}
 MADE_OR_FOREIGN = {"mpi.h", "md.idx", "run.json"}
 """Files that stand in no tree."""
