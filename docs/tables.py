@@ -166,7 +166,7 @@ def filled(text: str) -> str:
 
 
 def contents(index: str) -> str:
-    """Return the first page with a table of contents for Sphinx: the pages that each of its parts links to."""
+    """Return the first page with contents for Sphinx: the pages that each of its parts links to."""
     made = []
     for part in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
         heading = part.partition("\n")[0]
