@@ -48,7 +48,7 @@ class Left(NamedTuple):
 
 
 def left_processes(since_s: float, of: int | None = None) -> list[Left]:
-    """Descendants of a process, by default this one, that began after that time, in seconds since the boot."""
+    """Descendants of a process, by default this one, that began later than that, in seconds since boot."""
     found: list[Left] = []
     for task in Path(f"/proc/{of or os.getpid()}/task").glob("*/children"):
         with suppress(OSError):

@@ -348,7 +348,7 @@ class Recorder:
         self._hand_over(is_last=True)
 
     def _look(self) -> None:
-        """Look at threads that stand still; never again where that fails, in a program that nobody foresaw."""
+        """Look at threads that stand still; never again where that fails, in a program nobody foresaw."""
         try:
             if self._looks is not None:
                 self._looks.look(self._buffers)
