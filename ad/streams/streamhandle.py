@@ -13,7 +13,6 @@ import re
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,8 +47,7 @@ meanwhile, and will do so again.
 """
 
 
-@dataclass
-class Rhythm:
+class Rhythm(msgspec.Struct):
     """Rhythm of the steps of one stream.
 
     Parameters
@@ -147,8 +145,7 @@ def is_prompt(names: StreamNames) -> bool:
     return not any(key == TAU_MARK for _, _, key in names.metadata)
 
 
-@dataclass
-class StreamHandle:
+class StreamHandle(msgspec.Struct):
     """Files and state of one stream."""
 
     name: StreamName
@@ -188,12 +185,12 @@ class StreamHandle:
     is_waiting: bool = False
     """Whether the stream waits for another process, after ``pause_ticks``."""
     pause_ticks: int = 0
-    generations: list[tuple[int, int]] = field(default_factory=list)
+    generations: list[tuple[int, int]] = msgspec.field(default_factory=list)
     """Rounds of deltas, each with the generation of the outbox that it carried, oldest first."""
     merged_generation: int = -1
     model_edition: int = 0
     sent_epoch: int = -1
-    names: StreamNames = field(default_factory=StreamNames)
+    names: StreamNames = msgspec.field(default_factory=StreamNames)
     health: StreamHealth | None = None
     """Totals as last reported by its process."""
     silence: Silence | None = None
