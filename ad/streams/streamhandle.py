@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,8 @@ meanwhile, and will do so again.
 """
 
 
-class Rhythm(msgspec.Struct):
+@dataclass
+class Rhythm:
     """Rhythm of the steps of one stream.
 
     Parameters
@@ -145,7 +147,8 @@ def is_prompt(names: StreamNames) -> bool:
     return not any(key == TAU_MARK for _, _, key in names.metadata)
 
 
-class StreamHandle(msgspec.Struct):
+@dataclass
+class StreamHandle:
     """Files and state of one stream."""
 
     name: StreamName
@@ -185,12 +188,12 @@ class StreamHandle(msgspec.Struct):
     is_waiting: bool = False
     """Whether the stream waits for another process, after ``pause_ticks``."""
     pause_ticks: int = 0
-    generations: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    generations: list[tuple[int, int]] = field(default_factory=list)
     """Rounds of deltas, each with the generation of the outbox that it carried, oldest first."""
     merged_generation: int = -1
     model_edition: int = 0
     sent_epoch: int = -1
-    names: StreamNames = msgspec.field(default_factory=StreamNames)
+    names: StreamNames = field(default_factory=StreamNames)
     health: StreamHealth | None = None
     """Totals as last reported by its process."""
     silence: Silence | None = None
