@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
@@ -28,8 +29,7 @@ GOES_ON = "reading", "silent"
 """States of streams that give more steps."""
 
 
-@dataclass(frozen=True)
-class Unequal:
+class Unequal(msgspec.Struct, frozen=True):
     """Function in which some ranks take longer than the others."""
 
     ranks: tuple[int, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.core.calls.record import CallRecord
@@ -16,8 +17,7 @@ OVER = ("ended", "broken", "lost")
 MAIN_THREAD = 0
 
 
-@dataclass(frozen=True)
-class Standstill:
+class Standstill(msgspec.Struct, frozen=True):
     """Ranks of one program that are in a call that does not end, or give no step."""
 
     program: int
