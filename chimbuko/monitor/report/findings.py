@@ -10,6 +10,7 @@ from chimbuko.monitor.sampling.span import Span
 
 KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
     limits.killed,
+    threads.deadlocked,
     threads.stuck,
     limits.throttled,
     limits.stolen,

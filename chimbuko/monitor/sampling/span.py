@@ -230,6 +230,39 @@ class OtherLoad:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadWait:
+    """Wait of a thread of a process that stands still."""
+
+    tid: int
+    name: str
+    awaited: int = 0
+    """Thread that holds the mutex which this one waits for, or whose end it waits for; 0 if that is not
+    known.
+    """
+    is_mutex: bool = False
+    """Whether it waits for a mutex of the C library, whose holder is known."""
+    is_inside: bool = False
+    """Whether only a thread of the same process can end the wait, and no time does."""
+    is_for_a_time: bool = False
+    """Whether it sleeps until a time that it has named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """Process none of whose threads runs. Times are µs since 1970."""
+
+    pid: int
+    begin_us: int
+    end_us: int
+    """When it was last seen so."""
+    waits: tuple[ThreadWait, ...]
+    is_deadlock: bool
+    """Whether its threads wait for each other for ever."""
+    has_ended: bool = False
+    """Whether it stood still until it was ended."""
+
+
 @dataclass(slots=True)
 class Span:
     """A node for some time. It is never changed; see ``ThreadSpan``."""
@@ -255,6 +288,8 @@ class Span:
     """Periods before the end in which nobody ran at all, nor ended, as a worker does that its parent waits
     for.
     """
+    standstills: dict[int, Standstill] = field(default_factory=dict)
+    """Processes that stand still at the end, or did until they were ended."""
     dropped_threads: int = 0
     """Threads that have ended, and did least, of which only this number is kept, and nothing of a process
     without others.
@@ -292,6 +327,7 @@ class Span:
             periods=self.periods + later.periods,
             still_periods=later.still_periods
             + (self.still_periods if later.still_periods == later.periods else 0),
+            standstills=later.standstills,
             dropped_threads=self.dropped_threads + later.dropped_threads + len(dropped),
         )
 

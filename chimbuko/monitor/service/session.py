@@ -11,7 +11,7 @@ from chimbuko.monitor.procfs.gpus import present_gpus
 from chimbuko.monitor.report.finding import workers
 from chimbuko.monitor.report.layout import heartbeat, report
 from chimbuko.monitor.report.profile import Profile, differences, load, profile_of
-from chimbuko.monitor.report.threads import stuck
+from chimbuko.monitor.report.threads import deadlocked, stuck
 from chimbuko.monitor.sampling.identity import read_identity
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span
@@ -171,7 +171,8 @@ class Session:
 
     def _say_what_stands_still(self, total: Span) -> None:
         """While it goes on, since it may never end: once for each process, and again when it had gone on."""
-        still: dict[tuple[int, ...], str] = {one.threads: f"{one.text}; {one.advice}" for one in stuck(total)}
+        found = (*deadlocked(total), *stuck(total))
+        still: dict[tuple[int, ...], str] = {one.threads: f"{one.text}; {one.advice}" for one in found}
         for threads in _new(still, self._said):
             log(still[threads])
         self._said = set(still)
