@@ -20,6 +20,7 @@ KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
     cores.foreign_load,
     cores.analysis_beside,
     limits.gpu_throttled,
+    limits.memory_filling,
     limits.memory_low,
     threads.storage_bound,
     threads.system_bound,

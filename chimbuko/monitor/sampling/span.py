@@ -186,6 +186,8 @@ class ProcessSpan:
     """Most threads that the process had at a time."""
     path: str = ""
     """File that the process read or wrote when it last waited for storage."""
+    swapped_bytes: int = 0
+    """Memory of the process that was moved to storage, at the end."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Return both spans as one."""
@@ -201,6 +203,7 @@ class ProcessSpan:
             later.nice,
             max(self.most_threads, later.most_threads),
             later.path or self.path,
+            later.swapped_bytes,
         )
 
 
@@ -214,11 +217,16 @@ class OtherLoad:
     """Most of these processes that ran between two looks."""
     nice: int = 0
     """Lowest niceness of any, which goes first."""
+    cpus: frozenset[int] = frozenset()
+    """Hardware threads that any of them may use; empty if that is not known."""
 
     def beside(self, other: OtherLoad) -> OtherLoad:
         """Return both at the same time as one."""
         return OtherLoad(
-            self.seconds + other.seconds, self.processes + other.processes, min(self.nice, other.nice)
+            self.seconds + other.seconds,
+            self.processes + other.processes,
+            min(self.nice, other.nice),
+            self.cpus | other.cpus,
         )
 
     def then(self, later: OtherLoad) -> OtherLoad:
@@ -227,7 +235,23 @@ class OtherLoad:
             self.seconds + later.seconds,
             max(self.processes, later.processes),
             min(self.nice, later.nice),
+            self.cpus | later.cpus,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """Memory that fills period by period."""
+
+    taken_bytes: int
+    limit_bytes: int
+    bytes_per_s: float
+    full_us: int
+    """Time at which it will be full if that goes on, in µs since 1970."""
+    is_of_group: bool
+    """Whether the limit is that of the program's control group; else it is the node's memory."""
+    pid: int
+    """Watched process that holds most; 0 if none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +312,8 @@ class Span:
     """Periods before the end in which nobody ran at all, nor ended, as a worker does that its parent waits
     for.
     """
+    filling: Filling | None = None
+    """Memory that was filling at the end."""
     standstills: dict[int, Standstill] = field(default_factory=dict)
     """Processes that stand still at the end, or did until they were ended."""
     dropped_threads: int = 0
@@ -327,6 +353,7 @@ class Span:
             periods=self.periods + later.periods,
             still_periods=later.still_periods
             + (self.still_periods if later.still_periods == later.periods else 0),
+            filling=later.filling,
             standstills=later.standstills,
             dropped_threads=self.dropped_threads + later.dropped_threads + len(dropped),
         )

@@ -15,6 +15,7 @@ from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.task import parse_stat, parse_thread_group
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp
+from chimbuko.monitor.sampling.memorytrend import MemoryTrend
 from chimbuko.monitor.sampling.others import Others
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 from chimbuko.monitor.sampling.sample import BLOCKED, MAIN, SAMPLER, Sample, kind_of
@@ -144,6 +145,7 @@ class Watch:
         """All processes of which something is known, as they were when they were first seen."""
         self.total: Span | None = None
         self._standstills: Standstills | None = None
+        self._memory = MemoryTrend()
         self.cost_us = 0
         """CPU time of all samples."""
 
@@ -176,7 +178,11 @@ class Watch:
         if self._standstills is None:
             # Another monitor may have watched before.
             self._standstills = Standstills(None if self.total is None else self.total.standstills)
-        span = replace(span, standstills=self._standstills.step(span, sample.wall_us))
+        span = replace(
+            span,
+            standstills=self._standstills.step(span, sample.wall_us),
+            filling=self._memory.step(sample, span),
+        )
         dropped = 0 if self.total is None else self.total.dropped_threads
         self.total = span if self.total is None else self.total.then(span)
         if self.total.dropped_threads != dropped:
