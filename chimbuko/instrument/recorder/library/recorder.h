@@ -45,6 +45,7 @@ extern struct process *process __attribute__((visibility("hidden")));
 
 /* Names of the counters of a call's usage. */
 #define USER_TIME "user time of the process (us)"
+#define SYSTEM_TIME "system time of the process (us)"
 #define THREAD_TIME "CPU time of the thread (us)"
 #define PEAK_MEMORY "peak memory of the process (KiB)"
 extern bool is_usage_wanted __attribute__((visibility("hidden")));
