@@ -25,7 +25,7 @@ def acquired_in(frame: FrameType) -> tuple[str, object] | None:
     """Return the lock that the line acquires at which a frame is, with its name there; None if it acquires
     none.
     """
-    found = _ACQUIRES.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip())
+    found = _ACQUIRES.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno or 0).strip())
     name = (found[1] or found[2]) if found else ""
     lock = _value(name, frame) if name else None
     return None if lock is None else (name, lock)
@@ -44,7 +44,7 @@ def holder(lock: object, others: Iterable[FrameType]) -> FrameType | None:
 
 def _held_in(frame: FrameType) -> Iterator[str]:
     """Yield names of what the ``with`` statements have around the line at which a frame is."""
-    code, line = frame.f_code, frame.f_lineno
+    code, line = frame.f_code, frame.f_lineno or 0
     for first, last, name in _statements(code):
         if first <= line <= last:
             yield name

@@ -331,7 +331,9 @@ class Recorder:
         for number in itertools.count(1):
             if is_ending or self._running.acquire(timeout=LOOK_PERIOD_S):
                 break
-            self._looks.look(self._buffers)
+            # It looks into objects of the program, which may raise whatever they like: recording goes on.
+            with suppress(Exception):
+                self._looks.look(self._buffers)
             if number % LOOKS_PER_HANDOVER == 0:
                 kill_those_left()
                 self._hand_over(is_last=False)
