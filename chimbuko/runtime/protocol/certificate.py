@@ -1,4 +1,4 @@
-"""Certificates that are pinned: who connects knows the one certificate that it must find, and no authority."""
+"""Certificates that are pinned: who connects knows which certificate it must find, and no authority."""
 
 from __future__ import annotations
 

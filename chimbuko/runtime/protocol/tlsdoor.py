@@ -23,7 +23,7 @@ WAITING_CLIENTS = 1_000
 """Maximum number of clients that wait to be taken: the agents of a job come at the same time."""
 _AT_ONCE = 1 << 16
 _BUFFER_BYTES = 1 << 14
-"""Size of a connection's buffer, that of a record of TLS; asyncio's own is 256 kB for each of 10,000 agents."""
+"""Size of a connection's buffer, that of a record of TLS: asyncio's own takes 256 kB for each agent."""
 
 
 def main() -> None:
