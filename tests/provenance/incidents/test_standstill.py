@@ -38,9 +38,11 @@ def test_ranks_that_wait_for_each_other_are_a_finding_after_their_end_too(
     assert live.key == one.key and one.kind is RecurrenceKind.DEADLOCK
     assert (one.ranks, one.functions, one.begin_us) == ([0, 1], ["MPI_Recv()"], SINCE_US)
     text = recurrence_sentence(one)
-    assert text.startswith("Deadlock in MPI_Recv: all 2 ranks wait in MPI, and no call of theirs ends: 0-1 in")
+    assert text.startswith(
+        "Deadlock in MPI_Recv: all 2 ranks wait in MPI, and no call of theirs ends: 0-1 in"
+    )
     (stood,) = standstills(provenance)
-    assert stood.stacks == dict.fromkeys(range(2), ["main", "exchange", "MPI_Recv()"])
+    assert stood.stacks == {rank: ["main", "exchange", "MPI_Recv()"] for rank in range(2)}
 
 
 def test_who_went_on_before_it_ended_did_not_stand_still(writer: Writer, provenance: Provenance) -> None:
