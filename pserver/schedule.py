@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from chimbuko.core.statemachine import Story
 from chimbuko.pserver.steps import (
@@ -90,8 +91,7 @@ class Report(Enum):
     """The broker may have lost it on its way."""
 
 
-@dataclass
-class Follower:
+class Follower(msgspec.Struct):
     """Follower of the merged state: agents, dashboards, the store, or the file of the state."""
 
     standing: Standing
@@ -285,7 +285,7 @@ class Schedule:
 
 def _words(step: Event | Instruction) -> str:
     """Return a step's name and fields for people, without its time and what is not so."""
-    fields = {name: value for name, value in vars(step).items() if name != "time_s"}
+    fields = {name: value for name, value in msgspec.structs.asdict(step).items() if name != "time_s"}
     told = {name: value for name, value in fields.items() if value is not None and value is not False}
     return " ".join([type(step).__name__, *(_field(name, value) for name, value in told.items())])
 

@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_never, cast
 
@@ -123,8 +122,7 @@ def _encoded(acknowledgements: dict[str, Acknowledgement]) -> dict[Any, Any]:
     return {name: _encoder.encode(place) for name, place in acknowledgements.items()}
 
 
-@dataclass(frozen=True)
-class StateFile:
+class StateFile(msgspec.Struct, frozen=True):
     """Files in which the server's state is saved."""
 
     path: Path | None = None

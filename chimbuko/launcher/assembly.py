@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from chimbuko.capture.trace.discovery import StreamName, Transport, find_recorded
 from chimbuko.capture.trace.recordedstreams import note_recorded

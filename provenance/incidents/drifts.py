@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from msgspec.structs import replace
 
 from chimbuko.causes.incidents.drift import OF_RUN, Drift, Stretch, drift_over
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind

@@ -6,9 +6,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -30,8 +30,7 @@ from chimbuko.monitor.samples.rows import THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
 
-@dataclass(slots=True)
-class _Slice:
+class _Slice(msgspec.Struct):
     """Rows that came together."""
 
     rows: Rows
@@ -110,8 +109,7 @@ class _Reading(NamedTuple):
     """Path of the file, or name of the child process, that it slept for; empty if none is known."""
 
 
-@dataclass(slots=True)
-class _Pair:
+class _Pair(msgspec.Struct):
     """Two readings of a thread, one after the other."""
 
     before: _Reading
