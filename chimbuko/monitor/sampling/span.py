@@ -287,19 +287,19 @@ class Span(msgspec.Struct):
 
     seconds: float
     threads: dict[int, ThreadSpan]
-    processes: dict[int, ProcessSpan] = msgspec.msgspec.field(default_factory=dict)
-    cores: dict[int, CoreSpan] = msgspec.msgspec.field(default_factory=dict)
+    processes: dict[int, ProcessSpan] = msgspec.field(default_factory=dict)
+    cores: dict[int, CoreSpan] = msgspec.field(default_factory=dict)
     """Cores by number; empty if nothing is known of them."""
     memory: NodeMemory | None = None
     """Memory at the end."""
     least_available_bytes: int | None = None
-    pressure_s: dict[str, float] = msgspec.msgspec.field(default_factory=dict)
+    pressure_s: dict[str, float] = msgspec.field(default_factory=dict)
     """Time in which some task of the node waited for ``cpu``, ``memory`` or ``io``, in seconds."""
-    others: dict[tuple[str, str], OtherLoad] = msgspec.msgspec.field(default_factory=dict)
+    others: dict[tuple[str, str], OtherLoad] = msgspec.field(default_factory=dict)
     """Processes that are not watched, by name and user, as far as it was looked for."""
-    kills: dict[str, GroupKills] = msgspec.msgspec.field(default_factory=dict)
+    kills: dict[str, GroupKills] = msgspec.field(default_factory=dict)
     """Control groups in which the kernel killed processes for memory, with how many of them."""
-    gpus: dict[int, GpuSpan] = msgspec.msgspec.field(default_factory=dict)
+    gpus: dict[int, GpuSpan] = msgspec.field(default_factory=dict)
     """GPUs by their numbers."""
     periods: int = 1
     still_periods: int = 0
