@@ -1,4 +1,4 @@
-"""Measures everything anew and writes the tables of a document: docs/performance.md, or another one.
+"""Measures everything anew and writes the tables of a document: performance.md in docs/internals/, or others.
 
 Run: python benchmarks/report.py [--only SECTION ...] [--quick]        (make performance)
      python benchmarks/report.py --document dashboard-performance      (make benchmark-dashboard)
@@ -90,6 +90,12 @@ QUICKLY = {
 }
 
 
+def document_of(name: str) -> Path:
+    """The file of a document, in whichever part of the documents it stands."""
+    [found] = DOCS.glob(f"*/{name}.md")
+    return found
+
+
 def program_of(command: str) -> str:
     """The script or the module that a command runs."""
     return command.removeprefix("-m ").split()[0]
@@ -130,7 +136,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="SECTION", help="of the document; default: all")
     parser.add_argument("--quick", action="store_true", help="in two minutes, only to see that all works")
     options = parser.parse_args()
-    path, sections = DOCS / f"{options.document}.md", DOCUMENTS[options.document]
+    path, sections = document_of(options.document), DOCUMENTS[options.document]
     for section in options.only or sections:
         if section not in sections:
             parser.error(f"{section}: no section of {path.name}; it has {', '.join(sections)}")

@@ -235,7 +235,8 @@ class SpoolShipper:
         there.
         """
         word = stream.word
-        stream.health = health if word is None or word.steps < health.steps else word
+        newest = health if word is None or word.steps < health.steps else word
+        stream.health = stream.last_health(newest)
         self._statistics.note_health(stream.health)
 
     def _note_shortages(self) -> None:

@@ -95,9 +95,8 @@ class Selection(msgspec.Struct, frozen=True):
         """Return the selection without these calls, given by their index."""
         is_kept = np.ones(len(self.rows), np.bool_)
         is_kept[left_out] = False
-        return Selection(
-            *(getattr(self, name)[is_kept] for name in PARALLEL), left_out=np.sort(self.rows[left_out])
-        )
+        kept = {name: getattr(self, name)[is_kept] for name in PARALLEL}
+        return Selection(**kept, left_out=np.sort(self.rows[left_out]))
 
     @classmethod
     def none(cls) -> Selection:

@@ -10,6 +10,7 @@ import msgspec
 
 from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
+from chimbuko.core.calls.record import READING, SILENT
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import FunctionTime, Provenance
@@ -23,10 +24,6 @@ SAME_CALLS = 1.1
 """Factor by which the numbers of calls of ranks may differ that do the same in a function."""
 LEAST_US = 10.0
 """Runtime on other ranks below which these only look whether there is something to do."""
-
-
-GOES_ON = "reading", "silent"
-"""States of streams that give more steps."""
 
 
 class Unequal(msgspec.Struct, frozen=True):
@@ -54,7 +51,7 @@ def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recur
     told
         Findings that are known: what they cost is not told again.
     """
-    if any(stream.state in GOES_ON for stream in provenance.health()):
+    if any(stream.state in (READING, SILENT) for stream in provenance.health()):
         return []
     told_us: dict[tuple[int, str], float] = defaultdict(float)
     for one in told:

@@ -1,4 +1,4 @@
-"""Findings of what recurs in a run beside short delays: slow modes, drift, and ranks that are always slow."""
+"""Findings of a run beside short delays: slow modes, drift, ranks that are always slow, and deadlocks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.provenance.incidents.drifts import drifts
 from chimbuko.provenance.incidents.imbalance import imbalances
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
+from chimbuko.provenance.incidents.standstill import deadlocks
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.protocol.telemetry import SlowRank
@@ -81,7 +82,7 @@ MOST_FOUND = 20
 def recurring(
     provenance: Provenance, slow_ranks: Sequence[SlowRank] = (), causes: ModeCauses | None = None
 ) -> list[Recurrence]:
-    """Return the recurring findings of a run, the most costly first.
+    """Return the recurring findings of a run: deadlocks, and the others, the most costly first.
 
     Parameters
     ----------
@@ -102,7 +103,8 @@ def recurring(
         found += modes
         found += drifts(provenance, known.drifts, modes)
     found += imbalances(provenance, found)
-    return sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
+    costly = sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
+    return [*deadlocks(provenance), *costly]
 
 
 def _lost_in_incidents_us(provenance: Provenance, program: int, rank: int) -> float:

@@ -232,7 +232,8 @@ def finding_calls(
     """Return which calls belong to a finding of a run, by its id; None if there is no such finding.
 
     Calls of a slow mode take at least as long as its shortest; those of a drift are all of the function;
-    those of slow ranks are all on these; short delays are calls that are alone in their incidents.
+    those of slow ranks, and of a deadlock, are all on these; short delays are calls that are alone in their
+    incidents.
 
     Parameters
     ----------
@@ -250,6 +251,8 @@ def finding_calls(
             case RecurrenceKind.INTERRUPTIONS:
                 return FindingCalls(found.program, short_us=found.longest_us)
             case RecurrenceKind.SLOW_RANKS:
+                return FindingCalls(found.program, ranks=found.ranks)
+            case RecurrenceKind.DEADLOCK:
                 return FindingCalls(found.program, ranks=found.ranks)
             case RecurrenceKind.DRIFT:
                 return FindingCalls(found.program, function)

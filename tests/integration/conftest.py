@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
 import signal
@@ -23,12 +24,17 @@ from chimbuko.runtime.protocol.messages import PathStatistics
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 from examples.findings import all_anomalies
 from examples.truth import InjectedDelay, read_truth
+from tests.hangs import WaitedTooLong
 from tests.once import Once
 from tests.patience import PATIENCE_S
 from tests.places import STAND_INS
 
 STAND_IN = [sys.executable, STAND_INS / "tau_exec"]
 """Command that stands in for `tau_exec`."""
+
+
+SPOKEN = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+"""Variables of commands: each line comes at once, and what hangs says where (``tests.hangs``)."""
 
 
 class Command:
@@ -41,7 +47,7 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
+            env={**os.environ, **SPOKEN, **(environment or {})},
         )
         self.lines: list[str] = []
         self.times_s: list[float] = []
@@ -60,12 +66,17 @@ class Command:
                 ),
                 timeout_s,
             )
-        assert found and found != "ended", f"no {text!r} in: {self.output}"
+        if not found:
+            raise WaitedTooLong(f"no {text!r} in: {self.output}")
+        assert found != "ended", f"no {text!r} in: {self.output}"
         return found
 
     def end(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for its end; its exit code."""
-        code = self.process.wait(timeout_s)
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise WaitedTooLong(f"it has not ended: {self.output}") from None
         self._reader.join(10)
         return code
 
@@ -84,7 +95,9 @@ class Command:
         """Wait for a condition by asking for it."""
         deadline = time.monotonic() + timeout_s
         while not condition():
-            assert time.monotonic() < deadline and self.process.poll() is None, self.output
+            assert self.process.poll() is None, self.output
+            if time.monotonic() > deadline:
+                raise WaitedTooLong(f"{inspect.getsource(condition).strip()} in: {self.output}")
             time.sleep(pause_s)
 
     def service(self, module: str) -> int:

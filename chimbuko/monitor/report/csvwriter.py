@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import resource
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -169,6 +170,10 @@ class CsvWriter:
             if thread.pid == identity.pid or thread.kind == SAMPLER:
                 for name, text in _metrics(thread):
                     yield "LWP", "Metric", str(tid), name, text
+            if tid == identity.pid:
+                # The kernel has it of whole processes alone, in bytes; in ZeroSum's column it is 0 for ever.
+                swapped_bytes = span.processes[tid].swapped_bytes
+                yield "LWP", "Metric", str(tid), "nswap", str(swapped_bytes // resource.getpagesize())
 
 
 def _lines_into(file: IO[str]) -> Any:

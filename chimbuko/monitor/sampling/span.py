@@ -185,6 +185,8 @@ class ProcessSpan(msgspec.Struct):
     """Most threads that the process had at a time."""
     path: str = ""
     """File that the process read or wrote when it last waited for storage."""
+    swapped_bytes: int = 0
+    """Memory of the process that was moved to storage, at the end."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Return both spans as one."""
@@ -200,6 +202,7 @@ class ProcessSpan(msgspec.Struct):
             later.nice,
             max(self.most_threads, later.most_threads),
             later.path or self.path,
+            later.swapped_bytes,
         )
 
 
@@ -212,11 +215,16 @@ class OtherLoad(msgspec.Struct):
     """Most of these processes that ran between two looks."""
     nice: int = 0
     """Lowest niceness of any, which goes first."""
+    cpus: frozenset[int] = frozenset()
+    """Hardware threads that any of them may use; empty if that is not known."""
 
     def beside(self, other: OtherLoad) -> OtherLoad:
         """Return both at the same time as one."""
         return OtherLoad(
-            self.seconds + other.seconds, self.processes + other.processes, min(self.nice, other.nice)
+            self.seconds + other.seconds,
+            self.processes + other.processes,
+            min(self.nice, other.nice),
+            self.cpus | other.cpus,
         )
 
     def then(self, later: OtherLoad) -> OtherLoad:
@@ -225,7 +233,53 @@ class OtherLoad(msgspec.Struct):
             self.seconds + later.seconds,
             max(self.processes, later.processes),
             min(self.nice, later.nice),
+            self.cpus | later.cpus,
         )
+
+
+class Filling(msgspec.Struct, frozen=True):
+    """Memory that fills period by period."""
+
+    taken_bytes: int
+    limit_bytes: int
+    bytes_per_s: float
+    full_us: int
+    """Time at which it will be full if that goes on, in µs since 1970."""
+    is_of_group: bool
+    """Whether the limit is that of the program's control group; else it is the node's memory."""
+    pid: int
+    """Watched process that holds most; 0 if none is known."""
+
+
+class ThreadWait(msgspec.Struct, frozen=True):
+    """Wait of a thread of a process that stands still."""
+
+    tid: int
+    name: str
+    awaited: int = 0
+    """Thread that holds the mutex which this one waits for, or whose end it waits for; 0 if that is not
+    known.
+    """
+    is_mutex: bool = False
+    """Whether it waits for a mutex of the C library, whose holder is known."""
+    is_inside: bool = False
+    """Whether only a thread of the same process can end the wait, and no time does."""
+    is_for_a_time: bool = False
+    """Whether it sleeps until a time that it has named."""
+
+
+class Standstill(msgspec.Struct, frozen=True):
+    """Process none of whose threads runs. Times are µs since 1970."""
+
+    pid: int
+    begin_us: int
+    end_us: int
+    """When it was last seen so."""
+    waits: tuple[ThreadWait, ...]
+    is_deadlock: bool
+    """Whether its threads wait for each other for ever."""
+    has_ended: bool = False
+    """Whether it stood still until it was ended."""
 
 
 class Span(msgspec.Struct):
@@ -252,6 +306,10 @@ class Span(msgspec.Struct):
     """Periods before the end in which nobody ran at all, nor ended, as a worker does that its parent waits
     for.
     """
+    filling: Filling | None = None
+    """Memory that was filling at the end."""
+    standstills: dict[int, Standstill] = msgspec.field(default_factory=dict)
+    """Processes that stand still at the end, or did until they were ended."""
     dropped_threads: int = 0
     """Threads that have ended, and did least, of which only this number is kept, and nothing of a process
     without others.
@@ -289,6 +347,8 @@ class Span(msgspec.Struct):
             periods=self.periods + later.periods,
             still_periods=later.still_periods
             + (self.still_periods if later.still_periods == later.periods else 0),
+            filling=later.filling,
+            standstills=later.standstills,
             dropped_threads=self.dropped_threads + later.dropped_threads + len(dropped),
         )
 

@@ -348,6 +348,71 @@ bool is_for_function(Module *module, const uint8_t *code, uintptr_t function)
     return origin.value == function && (is_only || !is_jumped_into(extent, origin.end, argument.end));
 }
 
+struct loaded {
+    const uint8_t *code;
+    struct extent extent; /* of its function */
+};
+
+static int note_extent(struct dl_phdr_info *module, size_t size, void *data)
+{
+    struct loaded *loaded = data;
+    (void)size;
+    if (!is_within(module, (uintptr_t)loaded->code, 1, PF_X | PF_R))
+        return 0;
+    loaded->extent = extent_of(module, loaded->code);
+    return 1;
+}
+
+/* Whether an instruction is followed by none of its function: a return, a jump, or one that ends the program. */
+static bool is_last(const uint8_t *code, size_t length)
+{
+    const uint8_t *end = code + length;
+    while (code < end && IS_AMONG(*code, "\xf2\xf3\x3e"))
+        code++;
+    bool is_undefined = end - code == 2 && code[0] == 0x0f && code[1] == 0x0b;
+    return IS_AMONG(*code, "\xc3\xc2\xe9\xeb\xf4") || is_undefined;
+}
+
+static bool is_indirect_jump(const uint8_t *code, size_t length)
+{
+    const uint8_t *end = code + length;
+    while (code < end && (IS_AMONG(*code, "\xf2\x3e") || (*code & 0xf0) == 0x40))
+        code++;
+    return end - code >= 2 && code[0] == 0xff && (code[1] & 0x38) == 0x20;
+}
+
+bool has_way(const uint8_t *from, const uint8_t *to, struct places *places)
+{
+    struct loaded loaded = {.code = from};
+    dl_iterate_phdr(note_extent, &loaded);
+    struct extent extent = loaded.extent;
+    if (extent.start == NULL || extent.end - extent.start > MOST_CODE)
+        return true;
+    if (to < extent.start || to > extent.end)
+        return false;
+    memset(places->seen, 0, sizeof places->seen);
+    unsigned count = 0;
+    places->waiting[count++] = from;
+    while (count > 0) {
+        size_t length;
+        for (const uint8_t *at = places->waiting[--count]; at >= extent.start && at < extent.end; at += length) {
+            size_t place = (size_t)(at - extent.start);
+            if (places->seen[place / 8] & 1 << place % 8)
+                break;
+            places->seen[place / 8] |= (uint8_t)(1 << place % 8);
+            length = length_at(at, extent.end);
+            if (length == 0 || is_indirect_jump(at, length) || count == MOST_WAITING || at + length == to)
+                return true;
+            const uint8_t *target = jump_target(at, length);
+            if (target != NULL)
+                places->waiting[count++] = target;
+            if (is_last(at, length))
+                break;
+        }
+    }
+    return false;
+}
+
 #else
 
 size_t instruction_length(const uint8_t *code, size_t room) { return (void)code, (void)room, 0; }

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "recorder.h"
 
+#include "callers.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -111,10 +113,12 @@ static void end_thread(void *ring)
     (void)ring;
     if (process == NULL || self.ring == NULL)
         return;
+    end_callers();
     int64_t now = now_ns();
     while (self.depth > 0)
         pop_call(now, 0);
     end_stacks(now);
+    forget_callers_of_thread();
     forget_crashes_of_thread();
     pthread_mutex_lock(&lock);
     if (ended_count < sizeof ended / sizeof *ended)
@@ -248,6 +252,7 @@ bool begin_thread(void)
         self.written = atomic_load(&ring->written);
         self.read = atomic_load(&ring->read);
         self.depth = 0;
+        self.callers = 0;
         self.skipped = is_only_counting ? ALL : 0;
         self.skip_count = &ring->dropped_calls;
         self.skipped_frame = ANY_FRAME;
@@ -391,6 +396,8 @@ static void end_process(void)
         note_maps();
         if (is_in_mpi())
             note_end(ENDED_IN_MPI, 0);
+        else
+            end_callers();
         atomic_store(&process->end_ns, now_ns());
         /* Destructors of other libraries, such as Open MPI's for C++, may run after ours. */
         self.is_off = true;

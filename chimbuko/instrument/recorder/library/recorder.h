@@ -35,6 +35,7 @@ struct thread {
     bool is_lane_unsaid; /* no event since the change of the stack says which lane this is */
     bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
+    uint32_t callers;    /* open calls that were found on the stack: the outermost ones, see callers.c */
     uintptr_t mpi_frame; /* of the MPI call that it is in, whose calls of MPI are not recorded; 0 for none */
     bool is_ended;
 };
@@ -44,6 +45,7 @@ extern struct process *process __attribute__((visibility("hidden")));
 
 /* Names of the counters of a call's usage. */
 #define USER_TIME "user time of the process (us)"
+#define SYSTEM_TIME "system time of the process (us)"
 #define THREAD_TIME "CPU time of the thread (us)"
 #define PEAK_MEMORY "peak memory of the process (KiB)"
 extern bool is_usage_wanted __attribute__((visibility("hidden")));
