@@ -339,7 +339,8 @@ static bool tell(uint32_t count)
             begin_leaving_out(function);
         atomic_store(&function->state, is_noted ? NOTED : is_out ? PASSED : RECORDED);
         is_noting |= is_noted;
-        rows[row].notings += is_noted;
+        if (is_noted)
+            rows[row].sampled_calls = all_calls(row);
         is_short |= is_noted || (rows[row].place != ARMED && !is_out);
     }
     return is_short;
@@ -362,7 +363,10 @@ static void disarm(uint32_t count)
         bool is_sampled = rows[row].place != ARMED && estimates[row].decision == SAMPLED;
         if (is_sampled)
             note_sample(row, now);
-        chosen[row] = is_sampled || by_row[row]->state == NOTED;
+        bool is_noted = by_row[row]->state == NOTED;
+        /* A program that had no core meanwhile has shown no place. */
+        rows[row].notings += is_noted && all_calls(row) != rows[row].sampled_calls;
+        chosen[row] = is_sampled || is_noted;
         if (chosen[row])
             atomic_store(&by_row[row]->state, PASSED);
         if (is_sampled)
