@@ -265,6 +265,13 @@ static bool is_synchronising(void)
     return is_registered;
 }
 
+const char *obstacle_to_changes(void)
+{
+    const char *reason = observer();
+    return reason == NULL && !is_synchronising() ? "the system cannot make all cores see a change of code (membarrier)"
+                                                 : reason;
+}
+
 unsigned change_sites(enum Hook hook, bool is_armed, bool *rows, const char **obstacle)
 {
     static struct site *wanted[2 * SITES];
@@ -284,9 +291,7 @@ unsigned change_sites(enum Hook hook, bool is_armed, bool *rows, const char **ob
     /* Those of a function stand together: it is read once for all of them. */
     qsort(wanted, change.count, sizeof *wanted, compare_addresses);
     /* What was disarmed before a debugger came is armed again nevertheless. */
-    const char *reason = is_armed ? NULL : observer();
-    if (reason == NULL && !is_synchronising())
-        reason = "the system cannot make all cores see a change of code (membarrier)";
+    const char *reason = is_armed ? NULL : obstacle_to_changes();
     if (reason == NULL)
         dl_iterate_phdr(change_module, &change);
     if (change.error != 0)

@@ -19,6 +19,7 @@
 #include "callsites.h"
 #include "node.h"
 #include "recorder.h"
+#include "sleds.h"
 
 _Static_assert(FUNCTIONS == (int)MOST_FUNCTIONS, "each function has an estimate");
 
@@ -285,8 +286,14 @@ static bool is_open(Key key)
 
 static void change(enum Hook hook, bool is_armed)
 {
+    static bool has_sleds[FUNCTIONS];
     const char *obstacle = NULL;
+    uint32_t count = complete_rows();
+    for (uint32_t row = 0; row < count; row++)
+        has_sleds[row] = chosen[row] && change_sleds(by_row[row]->key, hook, is_armed);
     change_sites(hook, is_armed, chosen, &obstacle);
+    for (uint32_t row = 0; row < count; row++)
+        chosen[row] |= has_sleds[row];
     if (obstacle != NULL && process->obstacle[0] == '\0')
         strncpy(process->obstacle, obstacle, OBSTACLE_BYTES - 1);
 }
