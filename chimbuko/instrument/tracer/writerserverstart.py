@@ -95,7 +95,7 @@ def _start(listener: socket.socket, module: str) -> None:
     )
     # It outlives the program, so it must not keep pipes open that others read to their end.
     subprocess.run(
-        [sys.executable, "-P", "-c", starter],
+        [sys.executable, "-P", "-c", starter, str(os.getpid())],
         stdin=listener.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
