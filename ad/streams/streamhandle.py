@@ -299,7 +299,11 @@ class StreamHandle:
         """Return these totals, with the silence in which the stream ended if it did: no call of it has ended
         since.
         """
-        if self.stood is None or health.state in (READING, SILENT) or not health.open_calls:
+        if health.state in (READING, SILENT):
+            # Totals of before the silence may come when it has begun.
+            self.stood = self.stood if self.silence is None else (self.silence, health.calls)
+            return health
+        if self.stood is None or not health.open_calls:
             return health
         silence, calls = self.stood
         return msgspec.structs.replace(health, silence=silence) if health.calls == calls else health
