@@ -27,7 +27,8 @@ from tests.once import Once
 from tests.patience import PATIENCE_S
 from tests.places import STAND_INS
 
-STAND_IN = [sys.executable, STAND_INS / "tau_exec"]
+STAND_IN = ["env", sys.executable, STAND_INS / "tau_exec"]
+"""Words that record a program; a run would record a Python that it is given."""
 """Command that stands in for `tau_exec`."""
 
 
