@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 _NAME: Final = re.compile(r"python(?:3(?:\.\d+)?t?)?")
@@ -18,6 +19,21 @@ _UNRECORDED: Final = frozenset("IES")
 """Options under which Python takes nothing from its environment, and so no recorder."""
 OURS: Final = "chimbuko"
 """Module of ours, whose verbs record programs by themselves."""
+
+
+_RECORDING: Final = re.compile(rb"chimbuko\W+trace\b|\btracer\.start\b")
+_MOST_READ_BYTES: Final = 1 << 20
+
+
+def records_itself(script: Path) -> bool:
+    """Whether a script begins to record, or starts programs recorded: a second recording would take their
+    ranks.
+    """
+    try:
+        with script.open("rb") as file:
+            return _RECORDING.search(file.read(_MOST_READ_BYTES)) is not None
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ class MpiImport:
             if spec is not None:
                 sys.meta_path.remove(self)
                 if session.active is not None and spec.origin and hasattr(spec.loader, "create_module"):
-                    spec.loader = _FirstTheRecorder(spec.loader)
+                    first: Any = _FirstTheRecorder(spec.loader)
+                    spec.loader = first
                 return spec
         return None
 

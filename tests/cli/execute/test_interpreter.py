@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.cli.execute.interpreter import PythonCommand, is_interpreter, parse_command
+from chimbuko.cli.execute.interpreter import PythonCommand, is_interpreter, parse_command, records_itself
 from chimbuko.cli.execute.run import _recorded
 
 
@@ -53,5 +53,24 @@ def test_python_with_a_program_is_recorded_by_run(tmp_path: Path) -> None:
     assert _recorded((sys.executable, "app.py", "1")) == (*trace, sys.executable, "app.py", "1")
     assert _recorded((sys.executable, "-m", "tool")) == (*trace, sys.executable, "-m", "tool")
     # A verb of ours records by itself.
-    for words in ((sys.executable, "-m", "chimbuko", "trace", "app.py"), ("date",), ()):
+    own = (sys.executable, "-m", "chimbuko", "trace", "app.py")
+    for words in (own, (sys.executable, "-c", "1"), (sys.executable,), ("date",), ()):
         assert _recorded(words) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("from chimbuko import tracer\ntracer.start('app', 2)", True),
+        ("run([sys.executable, '-m', 'chimbuko', 'trace', '--rank', '1'])", True),
+        ("os.system('chimbuko trace ./app')", True),
+        ("from chimbuko import tracer\n@tracer.traced\ndef step(): pass", False),
+        ("import chimbuko.tracer", False),
+    ],
+)
+def test_script_that_records_itself_is_left_to_it(text: str, does: bool, tmp_path: Path) -> None:
+    script = tmp_path / "app.py"
+    script.write_text(text)
+    assert records_itself(script) == does
+    assert (_recorded((sys.executable, str(script))) == (sys.executable, str(script))) == does
+    assert not records_itself(tmp_path / "nowhere.py")
