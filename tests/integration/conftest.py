@@ -30,14 +30,10 @@ from tests.once import Once
 from tests.patience import PATIENCE_S
 from tests.places import DATA, STAND_INS
 
-<<<<<<< HEAD
 BROKEN = DATA / "broken"
 """Traces with faults of all kinds."""
-STAND_IN = [sys.executable, STAND_INS / "tau_exec"]
-=======
 STAND_IN = ["env", sys.executable, STAND_INS / "tau_exec"]
 """Words that record a program; a run would record a Python that it is given."""
->>>>>>> ran
 """Command that stands in for `tau_exec`."""
 
 
