@@ -22,6 +22,7 @@ html_title = f"Chimbuko {version}"
 # Nothing is loaded from elsewhere, so the site works offline.
 html_theme_options = {"navigation_with_keys": True}
 html_show_sourcelink = False
+html_show_copyright = False
 highlight_language = "none"
 # Anchors of headings are those of a forge.
 myst_heading_anchors = 4
