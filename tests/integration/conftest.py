@@ -34,7 +34,8 @@ from tests.places import DATA, STAND_INS
 
 BROKEN = DATA / "broken"
 """Traces with faults of all kinds."""
-STAND_IN = [sys.executable, STAND_INS / "tau_exec"]
+STAND_IN = ["env", sys.executable, STAND_INS / "tau_exec"]
+"""Words that record a program; a run would record a Python that it is given."""
 """Command that stands in for `tau_exec`."""
 
 
