@@ -21,6 +21,7 @@ from chimbuko.cli import SECTIONS, main
 from chimbuko.core import config
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.pserver import prometheus
+from chimbuko.pserver.metrics import FIELDS
 from chimbuko.viz.api.endpoints import ENDPOINTS
 from chimbuko.viz.api.openapi import document
 from docs import imports
@@ -105,7 +106,7 @@ def _texts_of_fields(path: Path, name: str) -> dict[str, str]:
 
 def metrics() -> str:
     """Return the metrics that Prometheus is given, as their declarations say."""
-    rows = [(f"`chimbuko_{name}_total`", text) for name, text in prometheus.FIELDS.items()]
+    rows = [(f"`chimbuko_{name}_total`", text) for name, text in FIELDS.items()]
     for node in ast.walk(ast.parse(Path(prometheus.__file__).read_text())):
         match node:
             case ast.Call(func=ast.Name(id=kind), args=[ast.Constant(value=str() as name), text, *_]):
