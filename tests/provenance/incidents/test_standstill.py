@@ -52,9 +52,7 @@ def test_who_went_on_before_it_ended_did_not_stand_still(writer: Writer, provena
     assert list(standstills(provenance)) == []
 
 
-def test_threads_of_python_that_hold_what_the_others_wait_for(
-    writer: Writer, provenance: Provenance
-) -> None:
+def test_threads_of_python_that_hold_what_the_others_wait_for(writer: Writer, provenance: Provenance) -> None:
     moments = (27.0, 65_000.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     locks = [
         CounterStatistics(f"Waited for a lock: {name}", *moments)
