@@ -355,7 +355,10 @@ class AgentStatistics:
         self, shares: Sequence[StreamShare], rows: Sequence[Int64Array], has_all: bool, periods: float
     ) -> tuple[Int64Array, Float64Array]:
         """Merge all shares; return which functions are due, ascending, and the table of these."""
-        touched = np.unique(np.concatenate([np.empty(0, np.int64), *rows]))
+        is_touched = np.zeros(len(self.model.names), np.bool_)
+        for of in rows:
+            is_touched[of] = True
+        touched = np.flatnonzero(is_touched)
         gathered = self.schema.empty(len(touched))
         for share, of in zip(shares, rows, strict=True):
             self.schema.merge(gathered, np.searchsorted(touched, of), share.learned.table)
