@@ -130,8 +130,8 @@ class Agent:
         view = AgentTelemetry(spec.node, forks.pid, statistics, self._streams)
         self._news = ShortageNotices(broker, Path(spec.scratch).parents[1], spec.node)
         is_sampled = self._is_live and spec.config.node_samples
-        folder, is_first = spec.live_folder, spec.index == 0
-        self._node = NodeWatch(spec.node, broker, is_first, folder) if is_sampled else None
+        sampled = spec.node, broker, spec.index == 0, spec.live_folder, Path(spec.scratch)
+        self._node = NodeWatch(*sampled) if is_sampled else None
         self._link = SpoolShipper(
             broker,
             self._statistics,

@@ -174,6 +174,11 @@ class StreamAnalysis:
         calls, left_out = built.stacks.calls, selected.selection.left_out
         return StepResult(records, count, _by_name(calls["function"][left_out], names))
 
+    def read_looks(self, looks: Rows) -> None:
+        """Learn what threads did at moments of the step that was analysed last, ``LOOK`` rows by time."""
+        if len(looks):
+            self._paths.read_looks(self._stacks, looks)
+
     def _number(self, read: TraceStep, names: StreamNames) -> _Numbered:
         step, notes = self._channels.read(read, names)
         self._traffic.read(step, names)

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.handoff.looksfile import LOOKS
 from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.processspecs import READER, StreamProcessSpec
@@ -250,6 +251,7 @@ class StreamHandle:
             spool=str(self.delivery.folder),
             names=str(self._names_path),
             open_calls=str(self._open_calls_path),
+            looks=str(self.folder / LOOKS),
             recorder=str(self.recorder_path),
             config=self.config,
             first_rank=self.name.first_rank,
@@ -297,7 +299,11 @@ class StreamHandle:
         """Return these totals, with the silence in which the stream ended if it did: no call of it has ended
         since.
         """
-        if self.stood is None or health.state in (READING, SILENT) or not health.open_calls:
+        if health.state in (READING, SILENT):
+            # Totals of before the silence may come when it has begun.
+            self.stood = self.stood if self.silence is None else (self.silence, health.calls)
+            return health
+        if self.stood is None or not health.open_calls:
             return health
         silence, calls = self.stood
         return msgspec.structs.replace(health, silence=silence) if health.calls == calls else health

@@ -38,6 +38,7 @@ from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
 from chimbuko.runtime.runs.environment import surroundings
 from chimbuko.runtime.runs.programname import as_folder, program_of
+from chimbuko.runtime.runs.scratch import ensure_temporary_files
 
 if TYPE_CHECKING:
     from chimbuko.launcher.closing import Show
@@ -70,6 +71,7 @@ def lead(options: RunOptions, show: Show) -> int:
         with ended_by_ctrl_c():
             load("chimbuko.launcher.tracecontroller")
     run = _folder(options, config, _program(options.command, others, recorded))
+    ensure_temporary_files(run)
     if others:
         period_us = options.analysis.config.period_us
         recorded += taken_in(run, others, options.agents, period_us, problems)

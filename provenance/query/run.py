@@ -10,6 +10,7 @@ import numpy as np
 from sqlalchemy import Engine, and_, func, select
 
 from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
+from chimbuko.core.calls.sleep import slept_us
 from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.calls import Calls
 from chimbuko.provenance.query.rows import AnySelect
@@ -151,6 +152,14 @@ class FunctionTime(msgspec.Struct, frozen=True):
     exclusive_us: float
     counted: int
     """Number of the calls that count for the detector."""
+    looked_us: float = 0.0
+    asleep_us: float = 0.0
+    """Part of the looked-at time in which their threads slept, as in ``PathStatistics``."""
+
+    @property
+    def slept_us(self) -> float | None:
+        """Return how much of the exclusive time their threads slept; None where too few looks say so."""
+        return slept_us(self.exclusive_us, self.looked_us, self.asleep_us)
 
 
 class RankPath(msgspec.Struct, frozen=True):
@@ -255,6 +264,8 @@ class Provenance:
                 before.calls + path.all_calls,
                 before.exclusive_us + path.total_us,
                 before.counted + path.calls,
+                before.looked_us + path.looked_us,
+                before.asleep_us + path.asleep_us,
             )
         return times
 

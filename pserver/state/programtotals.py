@@ -195,7 +195,7 @@ class ProgramCallPaths:
         parents, functions = rows["parent"].tolist(), rows["function"].tolist()
         reported = []
         for path, row in zip(paths.tolist(), rows[paths].tolist(), strict=True):
-            _, _, calls, *runtimes, begun, spent_us = row
+            _, _, calls, *runtimes, begun, spent_us, looked_us, asleep_us = row
             names: list[str] = []
             while path not in (OTHERS, NONE):
                 names.append(self._function_name(functions[path]))
@@ -209,6 +209,8 @@ class ProgramCallPaths:
                     *_spread(calls, *runtimes[4:]),
                     begun,
                     spent_us,
+                    looked_us,
+                    asleep_us,
                 )
             )
         return reported

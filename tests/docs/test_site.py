@@ -117,7 +117,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     built = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.html")}
     assert {path.replace(".md", ".html") for path in PAGES} <= built
-    assert "barrier" in (tmp_path / "site" / "searchindex.js").read_text()
+    assert "checkpoint" in (tmp_path / "site" / "searchindex.js").read_text()
     first = (tmp_path / "site" / "index.html").read_text()
     assert not re.findall(
         r'(?:src|href)="https?://(?![^"]*(?:github|sphinx-doc|pradyunsg))[^"]*\.(?:js|css)"', first

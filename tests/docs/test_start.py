@@ -21,10 +21,13 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def as_told(line: str) -> str:
-    """A pattern for a line of a page: figures are others each time, and so is what follows "took" or "…"."""
+    """A pattern for a line of a page: figures are others each time, and so is what follows "took" or "…".
+
+    So are the numbers of incidents: a busy machine adds some of its own.
+    """
     told = re.split(r"…| took ", line.strip())[0].split()
     return r"\s+".join(
-        r"\S+" if re.match(r"[\d.]+", word) or word in ("ms", "s") else re.escape(word) for word in told
+        r"\S+" if re.match(r"I?[\d.]+", word) or word in ("ms", "s") else re.escape(word) for word in told
     )
 
 

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,9 +28,12 @@ from examples.truth import InjectedDelay, read_truth
 from tests.hangs import WaitedTooLong
 from tests.once import Once
 from tests.patience import PATIENCE_S
-from tests.places import STAND_INS
+from tests.places import DATA, STAND_INS
 
-STAND_IN = [sys.executable, STAND_INS / "tau_exec"]
+BROKEN = DATA / "broken"
+"""Traces with faults of all kinds."""
+STAND_IN = ["env", sys.executable, STAND_INS / "tau_exec"]
+"""Words that record a program; a run would record a Python that it is given."""
 """Command that stands in for `tau_exec`."""
 
 
@@ -294,3 +298,28 @@ def heat4_live(heat4: Path, once: Once) -> Outcome:
         assert run.end() == 0, run.output
 
     return Outcome(once.made("heat-live", analyse))
+
+
+class BrokenRun(Outcome):
+    """The analysis of all broken traces of the corpus."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "run")
+        self.streams = folder / "*.bp"
+        self.output = (folder / "output").read_text()
+        """What it said."""
+
+
+@pytest.fixture(scope="session")
+def broken_run(once: Once) -> BrokenRun:
+    """The analysis of all broken traces, by one process."""
+
+    def analyse(folder: Path) -> None:
+        folder.mkdir()
+        with tarfile.open(BROKEN / "streams.tar.xz") as packed:
+            packed.extractall(folder, filter="data")
+        run = Run(folder / "run", "--trace", folder / "*.bp")
+        assert run.end() == 0, run.output
+        (folder / "output").write_text(run.output)
+
+    return BrokenRun(once.made("broken", analyse))

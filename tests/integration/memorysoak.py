@@ -48,7 +48,10 @@ for thread in threads: thread.join()
 PERIOD_S = 10.0
 SETTLED_S = 300.0
 """Time after which memory should not grow any more: rings of samples and tables have their size by then."""
-MOST_GROWTH = 1.10
+MOST_GROWTH = 0.1
+LEAST_MB = 1.0
+"""Growth that counts: a shell has 0.2 MB, and what it shares is divided by how many have it just now."""
+COLUMNS = 6
 ANSWERS = "run", "incidents", "budget", "ranks", "health"
 """What an open page asks for now and then."""
 
@@ -129,15 +132,16 @@ def main() -> None:
     end_s = 60 * minutes
     settled_s = min(SETTLED_S, end_s / 3)
     window_s = max(end_s / 10, 2 * PERIOD_S)
-    starts_s = [settled_s, (settled_s + end_s) / 2, end_s - window_s]
-    print(f"{'MB of memory at minute':40}" + "".join(f"{at_s / 60:8.0f}" for at_s in starts_s) + "  growth")
+    starts_s = [settled_s + part * (end_s - window_s - settled_s) / COLUMNS for part in range(COLUMNS + 1)]
+    print(f"{'MB of memory at minute':40}" + "".join(f"{at_s / 60:7.0f}" for at_s in starts_s) + "  growth")
     grown = 0
     for process, points in sorted(memory.items()):
         if points[-1][0] < end_s - window_s:
             continue  # It has ended as it should, or it was counted as it was forked.
-        first, middle, last = (between(points, at_s, at_s + window_s) for at_s in starts_s)
-        grown += last > MOST_GROWTH * first
-        print(f"{process:40}{first:8.1f}{middle:8.1f}{last:8.1f}{last / first - 1:8.1%}")
+        sizes_mb = [between(points, at_s, at_s + window_s) for at_s in starts_s]
+        growth = sizes_mb[-1] / sizes_mb[0] - 1
+        grown += growth > MOST_GROWTH and sizes_mb[-1] - sizes_mb[0] > LEAST_MB
+        print(f"{process:40}" + "".join(f"{size_mb:7.1f}" for size_mb in sizes_mb) + f"{growth:8.1%}")
     first, last = (between(sizes, at_s, at_s + window_s) for at_s in (starts_s[0], starts_s[-1]))
     per_hour_mb = (last - first) * 3600 / (starts_s[-1] - starts_s[0])
     print(

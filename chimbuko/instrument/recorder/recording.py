@@ -511,7 +511,8 @@ class Recording:
     def _last_metadata(self, has_ended: bool) -> dict[tuple[int, str], str]:
         found = {}
         if obstacle := self.process.text("obstacle"):
-            found[CALL_SITES] = f"functions that are left out are still counted: {obstacle}"
+            is_said = obstacle.startswith("functions ")
+            found[CALL_SITES] = "functions that are left out are still counted: " * (not is_said) + obstacle
         if (others := self.process.number("deciders") - 1) > 0:
             found[DECISIONS] = f"together with {number_of(others, 'other processes')} of this node"
         if callers := self._describe_callers():

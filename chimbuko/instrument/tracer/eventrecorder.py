@@ -111,6 +111,8 @@ class Recorder:
     ) -> None:
         self.is_recording = True
         self.family = family
+        self.rings = ""
+        """Folder into which a recorder in this process writes; empty if none is loaded."""
         self.files = SourceFiles(family.folder)
         self.children = StartedPrograms()
         self.when_lost: Callable[[], None] = _nothing
@@ -386,7 +388,7 @@ class Recorder:
             metadata=self._take_metadata(),
             children=self.children.take(),
             is_last=is_last,
-            rings="" if self.is_forked else self.family.rings,
+            rings=self.rings,
         )
         assert self._connection is not None
         self._connection.send(handover, while_waiting=self._pack)

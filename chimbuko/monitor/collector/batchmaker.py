@@ -79,6 +79,10 @@ class ThreadNames:
         """Note a thread's number in the trace."""
         self._numbers[pid, tid] = thread
 
+    def number_of(self, pid: int, tid: int) -> int | None:
+        """Return a thread's number in the trace, if it is known."""
+        return self._numbers.get((pid, tid))
+
     def note(self, watched: Mapping[int, Watched], threads: Mapping[int, ThreadCounters]) -> None:
         """Note the threads of watched processes as they are now."""
         for tid, one in threads.items():

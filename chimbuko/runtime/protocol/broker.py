@@ -24,7 +24,7 @@ from redis.connection import parse_url
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.files import make_own_folder
 from chimbuko.runtime.process.lifetime import Sacrifice, become_ours, die_with_parent, oom_score
-from chimbuko.runtime.process.nameholding import PLACE, HeldFolder
+from chimbuko.runtime.process.nameholding import HeldFolder, place
 from chimbuko.runtime.process.signals import FROM_OTHERS
 from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 
@@ -319,9 +319,9 @@ _SOCKET = "broker"
 
 def _socket_folder() -> HeldFolder | None:
     """Return a new folder for a socket; None if none can be made whose path is short enough."""
-    for place in (PLACE, Path(tempfile.gettempdir())):
+    for where in (place(), Path(tempfile.gettempdir())):
         with suppress(OSError, ServiceError):
-            folder = HeldFolder("chimbuko-broker-", place)
+            folder = HeldFolder("chimbuko-broker-", where)
             try:
                 with socket.socket(socket.AF_UNIX) as probe:
                     # A path of at most 107 bytes can be bound, on a file system that has sockets.

@@ -229,6 +229,9 @@ def test_silent_rank_says_what_it_is_in(rank: Rank) -> None:
     assert rank.stream.silence == Silence(newest_us, stack[-1], newest_us, stack)
     ended = StreamHealth(0, 0, "n1", "broken", 9, 0, 0, 0, 0, 0, {}, open_calls=2)
     assert rank.stream.last_health(ended).silence == rank.stream.silence
+    late = msgspec.structs.replace(ended, state="reading", calls=7)
+    assert rank.stream.last_health(late).silence is None
+    assert rank.stream.last_health(msgspec.structs.replace(ended, calls=7)).silence is not None
     for other in ({"calls": 1}, {"open_calls": 0}, {"state": "reading"}):
         assert rank.stream.last_health(msgspec.structs.replace(ended, **other)).silence is None
     rank.step((1, RELAX, newest_us + 5_200_000))

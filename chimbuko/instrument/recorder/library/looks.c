@@ -19,6 +19,7 @@
 #include "callsites.h"
 #include "node.h"
 #include "recorder.h"
+#include "sleds.h"
 
 _Static_assert(FUNCTIONS == (int)MOST_FUNCTIONS, "each function has an estimate");
 
@@ -285,8 +286,14 @@ static bool is_open(Key key)
 
 static void change(enum Hook hook, bool is_armed)
 {
+    static bool has_sleds[FUNCTIONS];
     const char *obstacle = NULL;
+    uint32_t count = complete_rows();
+    for (uint32_t row = 0; row < count; row++)
+        has_sleds[row] = chosen[row] && change_sleds(by_row[row]->key, hook, is_armed);
     change_sites(hook, is_armed, chosen, &obstacle);
+    for (uint32_t row = 0; row < count; row++)
+        chosen[row] |= has_sleds[row];
     if (obstacle != NULL && process->obstacle[0] == '\0')
         strncpy(process->obstacle, obstacle, OBSTACLE_BYTES - 1);
 }
@@ -339,7 +346,8 @@ static bool tell(uint32_t count)
             begin_leaving_out(function);
         atomic_store(&function->state, is_noted ? NOTED : is_out ? PASSED : RECORDED);
         is_noting |= is_noted;
-        rows[row].notings += is_noted;
+        if (is_noted)
+            rows[row].sampled_calls = all_calls(row);
         is_short |= is_noted || (rows[row].place != ARMED && !is_out);
     }
     return is_short;
@@ -362,7 +370,10 @@ static void disarm(uint32_t count)
         bool is_sampled = rows[row].place != ARMED && estimates[row].decision == SAMPLED;
         if (is_sampled)
             note_sample(row, now);
-        chosen[row] = is_sampled || by_row[row]->state == NOTED;
+        bool is_noted = by_row[row]->state == NOTED;
+        /* A program that had no core meanwhile has shown no place. */
+        rows[row].notings += is_noted && all_calls(row) != rows[row].sampled_calls;
+        chosen[row] = is_sampled || is_noted;
         if (chosen[row])
             atomic_store(&by_row[row]->state, PASSED);
         if (is_sampled)

@@ -3,6 +3,7 @@
 #include "recorder.h"
 
 #include "callers.h"
+#include "sleds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #define FOLDER_VARIABLE "CHIMBUKO_RECORDER"
 #define USAGE_VARIABLE "CHIMBUKO_RECORDER_USAGE"
 #define COUNT_VARIABLE "CHIMBUKO_RECORDER_COUNT"
+#define UNUSED_SLEDS "functions compiled with -fxray-instrument are not recorded: "
 /* Count of skipped open calls of a thread whose calls are all skipped: it never falls to 0. */
 #define ALL UINT32_C(0x80000000)
 
@@ -120,6 +122,7 @@ static void end_thread(void *ring)
     end_stacks(now);
     forget_callers_of_thread();
     forget_crashes_of_thread();
+    end_work();
     pthread_mutex_lock(&lock);
     if (ended_count < sizeof ended / sizeof *ended)
         ended[ended_count++] = self.ring;
@@ -344,10 +347,9 @@ void count_dropped(const struct function *function, _Atomic uint64_t *reason)
     atomic_store_explicit(reason, atomic_load_explicit(reason, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-Key key_of_name(const char *name)
+/* For a thread that records. */
+static Key find_name(const char *name)
 {
-    if (!acquire())
-        return 0;
     Key key = 0;
     pthread_mutex_lock(&lock);
     uint32_t count = atomic_load(&process->name_count);
@@ -360,8 +362,22 @@ Key key_of_name(const char *name)
         key = NAMED | count;
     }
     pthread_mutex_unlock(&lock);
+    return key;
+}
+
+Key key_of_name(const char *name)
+{
+    if (!acquire())
+        return 0;
+    Key key = find_name(name);
     release();
     return key;
+}
+
+unsigned number_of_name(const char *name)
+{
+    Key key = find_name(name);
+    return key == 0 ? 0 : (unsigned)(key & ~NAMED) + 1;
 }
 
 static void make_counts(int rank, int size)
@@ -431,6 +447,7 @@ static void after_fork_in_child(void)
     is_forked = true;
     ended_count = 0;
     ring_count = 0;
+    end_work();
     memset(&self, 0, sizeof self);
     forget_looks();
     forget_stacks();
@@ -461,6 +478,18 @@ static void prepare(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+/* Record the functions that clang has prepared: the process begins, as none of them calls us before. */
+static void begin_sleds(void)
+{
+    if (is_only_counting || !find_sleds() || !acquire())
+        return;
+    release();
+    const char *obstacle = obstacle_to_changes();
+    arm_all_sleds(&obstacle);
+    if (obstacle != NULL)
+        snprintf(process->obstacle, OBSTACLE_BYTES, UNUSED_SLEDS "%s", obstacle);
+}
+
 /* The C library passes the words of the command line. */
 __attribute__((constructor)) static void begin(int count, char **words)
 {
@@ -474,6 +503,7 @@ __attribute__((constructor)) static void begin(int count, char **words)
     const char *first = getenv("CHIMBUKO_RECORDER_PID");
     if (first != NULL && atol(first) == (long)getpid() && acquire())
         release();
+    begin_sleds();
 }
 
 __attribute__((destructor)) static void end(void) { end_process(); }
