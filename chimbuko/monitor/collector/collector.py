@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import numpy as np
 
-from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, CurrentSum, ThreadNames
+from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, Costs, CurrentSum, ThreadNames
 from chimbuko.monitor.collector.description import parts_of
 from chimbuko.monitor.collector.fastlooks import FastLooks
 from chimbuko.monitor.collector.fastring import ThreadLook
@@ -62,13 +62,17 @@ class Collector:
         self._names = ThreadNames()
         self._rows = KeptRows()
         self._batches = BatchMaker(node, time.time_ns() // 1000, self._names)
-        self.costs = self._batches.costs
         self._sampler = Sampler(gpus=gpus, has_io=False)
-        self._looks = FastLooks(self._rows, self.costs, has_node)
+        self._looks = FastLooks(self._rows, self._batches.costs, has_node)
         self._losses: dict[int, tuple[Watched, LossesOfThread]] = {}
         """Losses of the ranks' main threads."""
         self._sum = CurrentSum()
         self._last: Sample | None = None
+
+    @property
+    def costs(self) -> Costs:
+        """Costs of all looks so far."""
+        return self._batches.costs
 
     def watch(self, one: Watched) -> None:
         """Sample the threads of a rank's process from now on."""
