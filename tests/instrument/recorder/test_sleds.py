@@ -1,4 +1,4 @@
-"""Functions that clang prepares with -fxray-instrument: each call of them, whatever ends it, and while they change."""
+"""Functions that clang prepares with -fxray-instrument: each of their calls, whatever ends it."""
 
 from __future__ import annotations
 
