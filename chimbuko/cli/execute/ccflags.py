@@ -28,8 +28,8 @@ def command(header: bool, folder: bool) -> None:
     """Print flags of gcc and clang with which 'chimbuko trace' sees a program's functions.
 
     Files and lines of functions come from the debug information (-g). What is compiled so runs as before
-    without 'chimbuko trace', a little slower. The flags are those for the compiler of CC, else for that of
-    mpicc, else for cc: clang on x86-64 prepares functions such that those left out cost nearly nothing.
+    without 'chimbuko trace', a little slower. The flags are those for the compiler of CC, or else of mpicc,
+    or else cc: clang on x86-64 prepares functions so that those that are left out cost nearly nothing.
 
     \b
     Examples:

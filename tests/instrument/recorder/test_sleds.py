@@ -1,4 +1,4 @@
-"""Functions that clang prepares with -fxray-instrument: each of their calls, whatever ends it."""
+"""Functions that clang prepares with -fxray-instrument: each call, whatever ends it, and while they change."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ static void count_known(unsigned *known, const char *name, double value)
 /* What the clocks say before a named call and before its end, where PERFFLOW_OPTIONS asks for that. */
 static void count_usage(void)
 {
-    static unsigned user, thread, memory;
+    static unsigned user, kernel, thread, memory;
     struct rusage used;
     struct timespec own;
     if (LIKELY(!is_usage_wanted) || process == NULL)
@@ -102,6 +102,7 @@ static void count_usage(void)
     getrusage(RUSAGE_SELF, &used);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
     count_known(&user, USER_TIME, 1e6 * (double)used.ru_utime.tv_sec + (double)used.ru_utime.tv_usec);
+    count_known(&kernel, SYSTEM_TIME, 1e6 * (double)used.ru_stime.tv_sec + (double)used.ru_stime.tv_usec);
     count_known(&thread, THREAD_TIME, 1e6 * (double)own.tv_sec + 1e-3 * (double)own.tv_nsec);
     count_known(&memory, PEAK_MEMORY, (double)used.ru_maxrss);
 }

@@ -122,6 +122,7 @@ static void end_thread(void *ring)
     end_stacks(now);
     forget_callers_of_thread();
     forget_crashes_of_thread();
+    end_work();
     pthread_mutex_lock(&lock);
     if (ended_count < sizeof ended / sizeof *ended)
         ended[ended_count++] = self.ring;
@@ -346,10 +347,9 @@ void count_dropped(const struct function *function, _Atomic uint64_t *reason)
     atomic_store_explicit(reason, atomic_load_explicit(reason, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-Key key_of_name(const char *name)
+/* For a thread that records. */
+static Key find_name(const char *name)
 {
-    if (!acquire())
-        return 0;
     Key key = 0;
     pthread_mutex_lock(&lock);
     uint32_t count = atomic_load(&process->name_count);
@@ -362,8 +362,22 @@ Key key_of_name(const char *name)
         key = NAMED | count;
     }
     pthread_mutex_unlock(&lock);
+    return key;
+}
+
+Key key_of_name(const char *name)
+{
+    if (!acquire())
+        return 0;
+    Key key = find_name(name);
     release();
     return key;
+}
+
+unsigned number_of_name(const char *name)
+{
+    Key key = find_name(name);
+    return key == 0 ? 0 : (unsigned)(key & ~NAMED) + 1;
 }
 
 static void make_counts(int rank, int size)
@@ -433,6 +447,7 @@ static void after_fork_in_child(void)
     is_forked = true;
     ended_count = 0;
     ring_count = 0;
+    end_work();
     memset(&self, 0, sizeof self);
     forget_looks();
     forget_stacks();
