@@ -45,7 +45,7 @@ class Stream:
     counters: UInt64Array
 
     def calls(self) -> list[Call]:
-        """Calls in order of their exit; every exit has to match, and the time must not run backwards."""
+        """Calls, of each thread in order of exit; every exit has to match, and no time runs backwards."""
         stacks: dict[int, list[Call]] = {}
         ended = []
         for _, _, thread, kind, timer, time_us in self.events.tolist():
