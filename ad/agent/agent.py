@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import redis
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
@@ -47,8 +47,7 @@ STARVED_END_S = 120.0
 """Time in seconds after which they are given up where their readers get no core."""
 
 
-@dataclass
-class Ending:
+class Ending(msgspec.Struct):
     """Progress of a node's streams since the end was asked for.
 
     It counts ticks, so that an agent that was stopped itself gives nothing up when it goes on.

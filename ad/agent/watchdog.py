@@ -120,6 +120,7 @@ class HangWatchdog:
         if stream.rhythm.is_silent and stream.silence is None:
             stream.learn_names()
             stream.silence = _silence(opened, stream.names)
+            stream.stood = stream.silence, 0 if stream.health is None else stream.health.calls
             self._notifier.notify()
         self._report(stream, opened, stream.rhythm.quiet_s * 1e6, drained)
 
@@ -169,4 +170,5 @@ def _silence(opened: OpenCalls, names: StreamNames) -> Silence:
         return Silence(opened.newest_us, "", 0)
     innermost = int(on_main[-1]) if len(on_main) else len(calls) - 1
     name = names.timer_name(int(calls["function"][innermost]))
-    return Silence(opened.newest_us, name, int(calls["entry_us"][innermost]))
+    stack = [names.timer_name(function) for function in calls["function"][on_main].tolist()]
+    return Silence(opened.newest_us, name, int(calls["entry_us"][innermost]), stack)

@@ -30,7 +30,7 @@ from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.streams.deltalog import Taken
 from chimbuko.capture.follow.instances import empty_aside
 from chimbuko.capture.trace.discovery import StreamName, Transport
-from chimbuko.core.calls.record import READING, Silence, StreamHealth
+from chimbuko.core.calls.record import READING, SILENT, Silence, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.sourcecensus import census_beside
@@ -201,6 +201,8 @@ class StreamHandle:
     """Silence of the stream; None while it gives steps."""
     reported_silence: Silence | None = None
     """Silence as last reported to the server."""
+    stood: tuple[Silence, int] | None = None
+    """Newest silence of the stream, also if it is over, with the number of calls that had ended by then."""
     named: int = 0
     """Number of its functions that the server was sent."""
     _names_version: int = 0
@@ -292,6 +294,19 @@ class StreamHandle:
             if not self.is_over or shortage.health.state != READING:
                 self.word, self._is_word_new = shortage.health, True
         return shortage
+
+    def last_health(self, health: StreamHealth) -> StreamHealth:
+        """Return these totals, with the silence in which the stream ended if it did: no call of it has ended
+        since.
+        """
+        if health.state in (READING, SILENT):
+            # Totals of before the silence may come when it has begun.
+            self.stood = self.stood if self.silence is None else (self.silence, health.calls)
+            return health
+        if self.stood is None or not health.open_calls:
+            return health
+        silence, calls = self.stood
+        return msgspec.structs.replace(health, silence=silence) if health.calls == calls else health
 
     def new_word(self) -> StreamHealth | None:
         """Return ``word``, if there is one since the last call."""

@@ -16,6 +16,8 @@ class RecurrenceKind(StrEnum):
     """Calls of one function that take much longer than its others."""
     DRIFT = "drift"
     """All calls of one function have become slower."""
+    DEADLOCK = "deadlock"
+    """Ranks, or threads of one, that wait for each other for ever, or did until they were ended."""
     SLOW_RANKS = "slow ranks"
     """Ranks that are slower than the others all the time: those of one node, in most of what they compute, or
     those that take longer in the same functions.
@@ -62,7 +64,9 @@ class Recurrence(msgspec.Struct, frozen=True):
     the node.
     """
     by: str = ""
-    """Process that took their cores, if it was mostly one from outside the program."""
+    """Process that took their cores, if it was mostly one from outside the program; of a deadlock, who waits
+    for what.
+    """
     ranks_there: int = 0
     """Number of ranks that share ``cores``; 0 if each has one of its own, or nobody waited for a core."""
     cores: int = 0

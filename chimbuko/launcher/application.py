@@ -16,7 +16,6 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -138,8 +137,7 @@ class Interrupts:
             self._application.pass_on(number, frame)
 
 
-@dataclass(frozen=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """An application that was started, before anything of ours that analyses it."""
 
     application: Application

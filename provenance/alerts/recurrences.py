@@ -21,7 +21,7 @@ class RecurrenceAlert(Alert, frozen=True, kw_only=True, tag="finding"):
     finding: str
     """Id of the finding in the run."""
     type: str
-    """``slow mode``, ``drift``, ``interruptions`` or ``slow ranks``."""
+    """``slow mode``, ``drift``, ``interruptions``, ``slow ranks`` or ``deadlock``."""
     program: int
     function: str
     """Function of the calls; empty if they are of several."""

@@ -66,6 +66,8 @@ def _lost(provenance: Provenance) -> Lost:
         one.cost_us for one in found.of_kind(WAITED_FOR_CORE.id) if one.parts and one.parts[0].by == ANALYSIS
     )
     costs = [one.recurrence for one in found.recurrences()]
+    # What ranks stand in after their last event is no part of the time that is divided here.
+    costs = [one for one in costs if one.kind is not RecurrenceKind.DEADLOCK]
     imbalance_us = sum(one.cost_us for one in costs if one.kind is RecurrenceKind.SLOW_RANKS)
     recurring_us = sum(one.cost_us for one in costs) - imbalance_us
     return Lost(incidents_us - analysis_us, recurring_us, imbalance_us, analysis_us)

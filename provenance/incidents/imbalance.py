@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
+from chimbuko.core.calls.record import READING, SILENT
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import FunctionTime, Provenance
@@ -28,12 +30,7 @@ LEAST_US = 10.0
 """Runtime on other ranks below which these only look whether there is something to do."""
 
 
-GOES_ON = "reading", "silent"
-"""States of streams that give more steps."""
-
-
-@dataclass(frozen=True)
-class Unequal:
+class Unequal(msgspec.Struct, frozen=True):
     """Function in which some ranks take longer than the others."""
 
     ranks: tuple[int, ...]
@@ -58,7 +55,7 @@ def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recur
     told
         Findings that are known: what they cost is not told again.
     """
-    if any(stream.state in GOES_ON for stream in provenance.health()):
+    if any(stream.state in (READING, SILENT) for stream in provenance.health()):
         return []
     told_us: dict[tuple[int, str], float] = defaultdict(float)
     for one in told:

@@ -1,12 +1,12 @@
-"""Findings of what recurs in a run beside short delays: slow modes, drift, and ranks that are always slow."""
+"""Findings of a run beside short delays: slow modes, drift, ranks that are always slow, and deadlocks."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from chimbuko.causes.incidents.drift import Drift, drifts_of
@@ -18,13 +18,13 @@ from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.provenance.incidents.drifts import drifts
 from chimbuko.provenance.incidents.imbalance import imbalances
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
+from chimbuko.provenance.incidents.standstill import deadlocks
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.protocol.telemetry import SlowRank
 
 
-@dataclass(frozen=True)
-class Learned:
+class Learned(msgspec.Struct, frozen=True):
     """Statistics that the detector has learned of functions; all arrays are in the same order."""
 
     functions: list[tuple[str, str]]
@@ -82,7 +82,7 @@ MOST_FOUND = 20
 def recurring(
     provenance: Provenance, slow_ranks: Sequence[SlowRank] = (), causes: ModeCauses | None = None
 ) -> list[Recurrence]:
-    """Return the recurring findings of a run, the most costly first.
+    """Return the recurring findings of a run: deadlocks, and the others, the most costly first.
 
     Parameters
     ----------
@@ -103,7 +103,8 @@ def recurring(
         found += modes
         found += drifts(provenance, known.drifts, modes)
     found += imbalances(provenance, found)
-    return sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
+    costly = sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
+    return [*deadlocks(provenance), *costly]
 
 
 def _lost_in_incidents_us(provenance: Provenance, program: int, rank: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Self
 
 import msgspec
@@ -64,13 +64,24 @@ class Models:
 
     def versions(self, program: int, function: str) -> list[FunctionModel]:
         """Return all models of one function that were kept, the oldest first."""
-        model = MODELS.c
-        of_function = model.function == self._reader.function_number(program, function)
-        statement = select(model.version, model.model).where(model.run == self._reader.run, of_function)
-        return [
-            FunctionModel(version, program, function, unpacked(packed))
-            for version, packed in self._reader.rows(statement.order_by(model.version))
-        ]
+        return self.versions_of([(program, function)]).get((program, function), [])
+
+    def versions_of(
+        self, functions: Collection[tuple[int, str]]
+    ) -> dict[tuple[int, str], list[FunctionModel]]:
+        """Return all models of functions, given by program and name, that were kept, the oldest first."""
+        model, function = MODELS.c, FUNCTIONS.c
+        statement = (
+            select(model.version, function.program, function.name, model.model)
+            .join_from(MODELS, FUNCTIONS, and_(function.run == model.run, function.number == model.function))
+            .where(model.run == self._reader.run, function.name.in_(sorted({name for _, name in functions})))
+            .order_by(model.version)
+        )
+        found: dict[tuple[int, str], list[FunctionModel]] = {key: [] for key in functions}
+        for version, program, name, packed in self._reader.rows(statement):
+            if (of_function := found.get((program, name))) is not None:
+                of_function.append(FunctionModel(version, program, name, unpacked(packed)))
+        return found
 
     def newest(self) -> list[FunctionModel]:
         """Return the newest model of each function, by program and name."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from sqlalchemy import Connection, Engine, select, update
 from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME
-from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.calls.record import READING, SILENT, Silence, StreamHealth
 from chimbuko.core.errors import StoreError
 from chimbuko.core.kernels.paths import NONE
 from chimbuko.monitor.samples.nodebatch import PackedBatch
@@ -62,6 +61,8 @@ from chimbuko.runtime.protocol.messages import (
 )
 from chimbuko.runtime.runs.directory import RunInfo
 
+GOES_ON = READING, SILENT
+"""States of streams that may give more steps."""
 _WRITE_RUNS = Upsert(RUNS, RunInfo.__struct_fields__, ("id",))
 _WRITE_NODE_STATES = Upsert.of_all(NODE_STATES)
 _WRITE_SAMPLES = Upsert.of_all(NODE_SAMPLES)
@@ -121,6 +122,9 @@ class Writer:
             run.steps.write(connection, (step for batch in batches for step in batch.steps))
             _WRITE_NODE_STATES.write(connection, [(*key, state) for key, state in states.items()])
             _write_rank_paths(connection, run, batches, functions)
+            of_streams = [batch.health for batch in batches if batch.is_from_stream]
+            health = _with_silences(connection, run.number, of_streams)
+            _WRITE_HEALTH.write(connection, _health_rows(run.number, health))
             for upsert, rows in _other_rows(run.number, batches, texts):
                 upsert.write(connection, rows)
 
@@ -130,7 +134,8 @@ class Writer:
             run = self._run(connection)
             rows = [(run.number, *program) for program in statistics.programs.items()]
             _WRITE_PROGRAMS.write(connection, rows)
-            _WRITE_HEALTH.write(connection, _health_rows(run.number, statistics.health))
+            health = _with_silences(connection, run.number, statistics.health)
+            _WRITE_HEALTH.write(connection, _health_rows(run.number, health))
             _write_functions(connection, run, statistics.functions)
             _write_paths(connection, run, statistics.paths)
             _write_models(connection, run, statistics.models)
@@ -207,8 +212,7 @@ class Writer:
         return self._stored
 
 
-@dataclass(frozen=True)
-class _StoredRun:
+class _StoredRun(msgspec.Struct, frozen=True):
     """Number of a run in the store, and what is known of its rows there."""
 
     number: int
@@ -305,7 +309,6 @@ def _other_rows(
     run: int, batches: Sequence[RecordBatch], texts: Mapping[tuple[str], int]
 ) -> Iterator[tuple[Upsert, list[tuple[Any, ...]]]]:
     """Yield what batches hold beside records, with how it is written."""
-    yield _WRITE_HEALTH, _health_rows(run, (batch.health for batch in batches if batch.is_from_stream))
     yield (
         _WRITE_METADATA,
         [
@@ -326,6 +329,30 @@ def _other_rows(
             for name, *moments in map(msgspec.structs.astuple, batch.counter_statistics)
         ],
     )
+
+
+def _with_silences(
+    connection: Connection, run: int, health: Sequence[StreamHealth]
+) -> Sequence[StreamHealth]:
+    """Return the health of streams, in which those that were silent until they ended still say where they
+    stood: no call of theirs ended since.
+    """
+    if all(one.silence is not None or one.state in GOES_ON for one in health):
+        return health
+    columns = STREAM_HEALTH.c
+    known = select(columns.program, columns.rank, columns.calls, columns.silence).where(
+        columns.run == run, columns.silence.is_not(None)
+    )
+    stood = {
+        (row.program, row.rank, row.calls): msgspec.convert(row.silence, Silence)
+        for row in connection.execute(known)
+    }
+    return [
+        msgspec.structs.replace(one, silence=stood.get((one.program, one.rank, one.calls)))
+        if one.silence is None and one.state not in GOES_ON and one.open_calls
+        else one
+        for one in health
+    ]
 
 
 def _health_rows(run: int, health: Iterable[StreamHealth]) -> list[tuple[Any, ...]]:

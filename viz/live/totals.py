@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args
 import msgspec
 
 from chimbuko.core.arrays import RankKey
-from chimbuko.core.calls.record import Silence, StepCount, StreamHealth
+from chimbuko.core.calls.record import SILENT, Silence, StepCount, StreamHealth
 from chimbuko.core.statistics.flaggedsteps import moments_per_step
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
 
@@ -56,7 +56,7 @@ def summed(ranks: Mapping[RankKey, RankStatistics], health: Mapping[RankKey, Str
         gap_steps += stream.gap_steps
         if stream.losses:
             losses.update(stream.losses)
-        if stream.silence is not None:
+        if stream.silence is not None and stream.state == SILENT:
             silent.append(((stream.program, stream.rank), stream.silence))
     for row in ranks.values():
         steps_by_program[row.program] += row.steps

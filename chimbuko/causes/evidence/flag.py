@@ -9,8 +9,11 @@ import re
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
+import msgspec
+from msgspec.structs import replace
+
+from chimbuko.causes.evidence.work import Work
 from chimbuko.causes.part import HeldUp
 from chimbuko.core.calls.record import CallRecord, Collective, Message, judged_us
 from chimbuko.core.calls.schema import Label
@@ -29,8 +32,7 @@ _MOVED = re.compile(r"Bytes (Read|Written)")
 """Part of the names of TAU's counters of files, some of which have the file in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(msgspec.Struct, frozen=True):
     """Call that the flagged one made itself, as far as its window has it."""
 
     function: str
@@ -38,8 +40,7 @@ class Child:
     exit_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(msgspec.Struct, frozen=True):
     """Call that lost time. Times are µs since 1970 on its rank's clock, except the common ones."""
 
     id: str
@@ -85,6 +86,8 @@ class Flag:
     """Amounts by which counters rose in it alone: metrics except clocks, and bytes of files."""
     paused: tuple[tuple[Pause, str, int], ...] = ()
     """Pauses that Python made in it alone, each with what it was about and its length in µs."""
+    worked: tuple[tuple[Work, int], ...] = ()
+    """Counts of what the thread did in it alone, where our recorder has written them."""
     loss: HeldUp | None = None
     """Way in which the node kept the rank from running, if this stands for such a time; None for a call.
     """
@@ -215,12 +218,24 @@ def flag_of(record: CallRecord) -> Flag:
             for value in record.counters
             if value.call_id == record.id and (pause := pause_of(value.counter)) is not None
         ),
+        worked=_worked(record),
     )
 
 
 def may_matter(flag: Flag) -> bool:
     """Whether a call is flagged, or lost so much that flagged ones may have waited for it or the same."""
     return flag.is_flagged or flag.excess_us >= max(LEAST_UNFLAGGED_US, flag.expected_us)
+
+
+_WORK = {str(work): work for work in Work}
+
+
+def _worked(record: CallRecord) -> tuple[tuple[Work, int], ...]:
+    amounts = Counter[Work]()
+    for value in record.counters:
+        if value.call_id == record.id and value.counter in _WORK:
+            amounts[_WORK[value.counter]] += value.value
+    return tuple(amounts.items())
 
 
 def _counted(record: CallRecord) -> tuple[tuple[str, int], ...]:

@@ -37,8 +37,10 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
         RecurrenceKind.SLOW_MODE: _slow_mode,
         RecurrenceKind.DRIFT: _drift,
         RecurrenceKind.SLOW_RANKS: _slow_ranks,
+        RecurrenceKind.DEADLOCK: _deadlock,
     }
-    return f"{tells[recurrence.kind](recurrence)}: {lost_time(recurrence.cost_us)} in all."
+    lost = f": {lost_time(recurrence.cost_us)} in all" if recurrence.cost_us else ""
+    return f"{tells[recurrence.kind](recurrence)}{lost}."
 
 
 def _interruptions(recurrence: Recurrence) -> str:
@@ -93,6 +95,11 @@ def _slow_ranks(recurrence: Recurrence) -> str:
         f"{ranks[:1].upper()}{ranks[1:]}{where} {'take' if several else 'takes'} "
         f"{recurrence.factor:.2f} times as long as other ranks all the time, in {functions}"
     )
+
+
+def _deadlock(recurrence: Recurrence) -> str:
+    lasted = f", for {duration(recurrence.longest_us)}" if recurrence.longest_us else ""
+    return f"Deadlock in {_functions(recurrence)}: {recurrence.by}{lasted}"
 
 
 def _functions(recurrence: Recurrence) -> str:

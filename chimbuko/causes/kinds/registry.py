@@ -22,6 +22,7 @@ from chimbuko.causes.kinds.spent import (
     STORAGE,
     SYSTEM_TIME,
 )
+from chimbuko.causes.kinds.work import LOW_CLOCK, MORE_WORK, SLOW_MEMORY
 
 CAUSES: tuple[Cause, ...] = (
     # Who is stopped while it waits is waited for itself, by those whom it seems to wait for.
@@ -57,6 +58,9 @@ CAUSES: tuple[Cause, ...] = (
     GPU_BUSY,
     GPU_THROTTLED,
     ASLEEP,
+    MORE_WORK,
+    SLOW_MEMORY,
+    LOW_CLOCK,
     COUNTER,
     OWN_CODE,
     NOT_EXPLAINED,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from chimbuko.core.names import name_matcher
 from chimbuko.core.traceschema import ROOT_TIMER_NAME
@@ -28,8 +29,7 @@ _UNRESOLVED = "addr=<"
 """Beginning of the name of a function of which only the address is known; its place names the binary."""
 
 
-@dataclass(frozen=True)
-class FunctionName:
+class FunctionName(msgspec.Struct, frozen=True):
     """Parts of a stored name."""
 
     function: str

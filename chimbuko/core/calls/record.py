@@ -179,6 +179,8 @@ class Silence(msgspec.Struct, frozen=True, array_like=True):
     """Innermost open call of the main thread, as far as is known; empty if none is."""
     entry_us: int
     """Time at which that call was entered."""
+    stack: list[str] = []
+    """Open calls of the main thread, outermost first; empty where only the innermost one is known."""
 
 
 class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
@@ -200,7 +202,7 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     losses: dict[str, int]
     """Number of rows or calls not used, by kind; only kinds that occurred."""
     silence: Silence | None = None
-    """Silence of the stream, while the state is ``silent``."""
+    """Silence of the stream, while the state is ``silent``; in the store also of one that ended so."""
     largest_step_bytes: int = 0
     open_calls: int = 0
     """Number of calls that have begun and not ended in what was read so far."""

@@ -37,21 +37,26 @@ if TYPE_CHECKING:
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") / 1000
 _memory: KeptDescriptor | None = None
 
-Reading = tuple[int, float, int]
-"""Reading of the clocks: wall time in ns, user time of the process in s, CPU time of the thread in ns."""
+Reading = tuple[int, float, float, int]
+"""Reading of the clocks: wall time in ns, CPU time of the process in the program and in the kernel in s, and
+that of the thread in ns.
+"""
 
 
 def read() -> Reading:
     """Read the clocks, in the calling thread."""
-    return perf_counter_ns(), resource.getrusage(resource.RUSAGE_SELF).ru_utime, thread_time_ns()
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return perf_counter_ns(), used.ru_utime, used.ru_stime, thread_time_ns()
 
 
 def since(before: Reading) -> Usage:
-    """Return the usage since a reading in the same thread; that of the process is its user time."""
-    begun_ns, user_s, thread_ns = before
-    now_ns, user_now_s, thread_now_ns = read()
+    """Return the usage since a reading in the same thread."""
+    begun_ns, user_s, system_s, thread_ns = before
+    now_ns, user_now_s, system_now_s, thread_now_ns = read()
     share = 100.0 / max(now_ns - begun_ns, 1)
-    return 1e9 * share * (user_now_s - user_s), share * (thread_now_ns - thread_ns), _resident_kb()
+    in_kernel = 1e9 * share * (system_now_s - system_s)
+    in_program = 1e9 * share * (user_now_s - user_s)
+    return in_program + in_kernel, in_kernel, share * (thread_now_ns - thread_ns), _resident_kb()
 
 
 def _resident_kb() -> float:

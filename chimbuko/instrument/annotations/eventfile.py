@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _BEGIN = {False: "[\n", True: '{"displayTimeUnit": "us", "otherData": {}, "traceEvents": [\n'}
-_USAGE = '"cpu_usage": %r, "thread_cpu_usage": %r, "memory_usage": %r'
+_USAGE = '"cpu_usage": %r, "system_cpu_usage": %r, "thread_cpu_usage": %r, "memory_usage": %r'
 _END = {False: "\n]\n", True: "\n]}\n"}
 
 
 NS_PER_US = 1000
 EVENT_FIELDS = 4
-Usage = tuple[float, float, float]
-"""Usage of a call: CPU time of process and thread, in percent of wall time; memory in 1,000 bytes."""
-UNUSED: Usage = (0, 0, 0)
+Usage = tuple[float, float, float, float]
+"""Usage of a call: CPU time of the process, the part of it in the kernel, and CPU time of the thread, in
+percent of wall time; memory in 1,000 bytes.
+"""
+UNUSED: Usage = (0, 0, 0, 0)
 Event = tuple[str, int, int, "str | int | Usage"]
 """Event: head of its line, native id of its thread, time in ns, and the tail of its line, from a comma on. A
 whole call (``X``) has its duration in ns in place of the tail, and a counter (``C``) what was used."""

@@ -28,8 +28,9 @@ def asked_options(environment: Mapping[str, str]) -> Options | None:
     return options if options.is_enabled else None
 
 
-USER_TIME, THREAD_TIME, PEAK_MEMORY = COUNTERS = (
+USER_TIME, SYSTEM_TIME, THREAD_TIME, PEAK_MEMORY = COUNTERS = (
     "user time of the process (us)",
+    "system time of the process (us)",
     "CPU time of the thread (us)",
     "peak memory of the process (KiB)",
 )
@@ -164,8 +165,10 @@ def _tail(advice: Advice, call: _Call) -> str:
 def _usage(before: Mapping[str, float], now: Mapping[str, float], wall_ns: int) -> Usage:
     """Return what a call has used, in PerfFlowAspect's units."""
     share = 1e5 / max(wall_ns, 1)
+    in_kernel = share * (now[SYSTEM_TIME] - before[SYSTEM_TIME])
     return (
-        share * (now[USER_TIME] - before[USER_TIME]),
+        share * (now[USER_TIME] - before[USER_TIME]) + in_kernel,
+        in_kernel,
         share * (now[THREAD_TIME] - before[THREAD_TIME]),
         now[PEAK_MEMORY] * KIB_KB,
     )

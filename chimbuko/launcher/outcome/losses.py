@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -228,8 +227,7 @@ ADVICE: Mapping[str, str] = {
 """Explanation and advice for each kind of loss, by the name under which it is counted."""
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(msgspec.Struct, frozen=True):
     """Loss of one kind."""
 
     text: str
@@ -282,8 +280,7 @@ def everything(steps: int) -> Loss:
     )
 
 
-@dataclass(frozen=True)
-class LossyStream:
+class LossyStream(msgspec.Struct, frozen=True):
     """A stream of which something was lost."""
 
     name: str

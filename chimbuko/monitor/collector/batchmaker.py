@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from chimbuko.monitor.collector.description import found_between
@@ -108,8 +108,7 @@ LOOKS = "looks"
 """Kind of the rows between two fast looks at a thread."""
 
 
-@dataclass
-class Costs:
+class Costs(msgspec.Struct):
     """CPU time of samples since the last batch, in µs."""
 
     period_us: int = 0

@@ -6,9 +6,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -30,8 +30,7 @@ from chimbuko.monitor.samples.rows import THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
 
-@dataclass(slots=True)
-class _Slice:
+class _Slice(msgspec.Struct):
     """Rows that came together."""
 
     rows: Rows
@@ -123,8 +122,7 @@ class ThreadLook(NamedTuple):
     is_asleep: bool
 
 
-@dataclass(slots=True)
-class _Pair:
+class _Pair(msgspec.Struct):
     """Two readings of a thread, one after the other."""
 
     before: _Reading

@@ -65,7 +65,7 @@ NAP_NAMES = {
     **dict(zip(_NUMBERS.get("naps", ()), ("nanosleep", "clock_nanosleep"), strict=False)),
 }
 """Names of ``NAPS`` in sentences."""
-_FUTEX = _set("futex")
+FUTEX = _set("futex")
 _WAIT_BITSET, _COMMAND = 9, 0x7F
 """Operation of a futex by which the C library waits for all but its mutexes, and the bits that say which."""
 _BREAKABLE = _set("polls", "naps", "futexes") | {NAP, CONDITION}
@@ -85,7 +85,7 @@ def system_call(data: bytes) -> int:
     count_at = _COUNT_AT.get(number)
     if count_at is not None and argument(data, count_at) == 0:
         return NAP
-    if number in _FUTEX and (argument(data, 1) or 0) & _COMMAND == _WAIT_BITSET:
+    if number in FUTEX and (argument(data, 1) or 0) & _COMMAND == _WAIT_BITSET:
         return CONDITION
     return number
 

@@ -113,12 +113,14 @@ class ProcessMemory(NamedTuple):
 
     resident_bytes: int
     peak_bytes: int
+    swapped_bytes: int = 0
 
 
 def parse_process_memory(data: bytes) -> ProcessMemory:
-    """``VmRSS`` and ``VmHWM`` of ``/proc/PID/status``; 0 if they are missing."""
+    """``VmRSS``, ``VmHWM`` and ``VmSwap`` of ``/proc/PID/status``; 0 if they are missing."""
     resident = 1024 * (counter_behind(data, b"\nVmRSS:") or 0)
-    return ProcessMemory(resident, max(1024 * (counter_behind(data, b"\nVmHWM:") or 0), resident))
+    peak = max(1024 * (counter_behind(data, b"\nVmHWM:") or 0), resident)
+    return ProcessMemory(resident, peak, 1024 * (counter_behind(data, b"\nVmSwap:") or 0))
 
 
 def parse_thread_count(data: bytes) -> int | None:

@@ -204,12 +204,17 @@ def _foreign(span: Span) -> list[tuple[str, str, OtherLoad]]:
 
 def _whose(span: Span, taken_s: float, total_s: float) -> str:
     named = [
-        f"{number_of(one.processes, 'processes')} of {user} ({spoken(name)}), "
+        f"{number_of(one.processes, 'processes')} of {user} ({spoken(name)}{_bound(span, one)}), "
         f"{format_share(min(one.seconds, taken_s) / total_s)}{' together' if one.processes > 1 else ''}"
         for name, user, one in _foreign(span)[:2]
         if one.seconds >= NAMED_SHARE * taken_s
     ]
     return f"others are {'; '.join(named)}" if named else "who they are is unknown"
+
+
+def _bound(span: Span, one: OtherLoad) -> str:
+    """Return the cores that others are bound to; empty where they may use all."""
+    return f", bound to {_named(set(one.cpus))}" if one.cpus and not one.cpus >= span.cores.keys() else ""
 
 
 def _niceness(span: Span, waiting: list[ThreadSpan]) -> tuple[int, int]:

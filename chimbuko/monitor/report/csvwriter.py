@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import errno
+import resource
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+import msgspec
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.monitor.sampling.identity import Identity
@@ -17,8 +19,7 @@ from chimbuko.monitor.sampling.span import Span, ThreadSpan
 COLUMNS = ("hostname", "rank", "shmrank", "step", "resource", "type", "index", "name", "value")
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """One line: a value of one thing at one step."""
 
     hostname: str
@@ -169,6 +170,10 @@ class CsvWriter:
             if thread.pid == identity.pid or thread.kind == SAMPLER:
                 for name, text in _metrics(thread):
                     yield "LWP", "Metric", str(tid), name, text
+            if tid == identity.pid:
+                # The kernel has it of whole processes alone, in bytes; in ZeroSum's column it is 0 for ever.
+                swapped_bytes = span.processes[tid].swapped_bytes
+                yield "LWP", "Metric", str(tid), "nswap", str(swapped_bytes // resource.getpagesize())
 
 
 def _lines_into(file: IO[str]) -> Any:

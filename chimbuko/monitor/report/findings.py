@@ -10,6 +10,7 @@ from chimbuko.monitor.sampling.span import Span
 
 KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
     limits.killed,
+    threads.deadlocked,
     threads.stuck,
     limits.throttled,
     limits.stolen,
@@ -19,6 +20,7 @@ KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
     cores.foreign_load,
     cores.analysis_beside,
     limits.gpu_throttled,
+    limits.memory_filling,
     limits.memory_low,
     threads.storage_bound,
     threads.system_bound,

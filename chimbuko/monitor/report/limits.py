@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from datetime import datetime
+
+from msgspec.structs import replace
 
 from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE
@@ -54,6 +56,22 @@ def memory_low(span: Span) -> Iterator[Finding]:
                 "ask for more memory (--mem), or use fewer ranks on each node",
             )
             return
+
+
+def memory_filling(span: Span) -> Iterator[Finding]:
+    """Memory that the program takes more of in each period, and by when it will be full."""
+    one = span.filling
+    if one is None:
+        return
+    whose = "the job's" if one.is_of_group else "the node's"
+    at = datetime.fromtimestamp(one.full_us / 1e6)
+    yield Finding(
+        "memory filling",
+        f"{whose} memory will be full at {at:%H:%M:%S}: {_size(one.taken_bytes)} of "
+        f"{_size(one.limit_bytes)} are taken, and {_size(round(one.bytes_per_s))} more each second"
+        f"{f'; process {one.pid} of this program holds most' if one.pid else ''}",
+        "look for what it keeps and does not need, or ask for more memory (--mem)",
+    )
 
 
 def throttled(span: Span) -> Iterator[Finding]:

@@ -91,7 +91,8 @@ def _used(total: Span, pid: int) -> Iterator[str]:
 
 
 def _used_by(one: ProcessSpan) -> Iterator[str]:
-    yield f"Memory: {_mb(one.resident_bytes)} at the end, at most {_mb(one.peak_bytes)}"
+    swapped = f", {_mb(one.swapped_bytes)} moved to storage" if one.swapped_bytes else ""
+    yield f"Memory: {_mb(one.resident_bytes)} at the end, at most {_mb(one.peak_bytes)}{swapped}"
     yield f"Storage: {_mb(one.read_bytes)} read, {_mb(one.written_bytes)} written"
     if one.group is not None:
         limit = "no limit" if one.group.limit_bytes is None else f"{_mb(one.group.limit_bytes)} at most"

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 
 from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.report.finding import Finding, workers
 from chimbuko.monitor.sampling.sample import SAMPLER
-from chimbuko.monitor.sampling.span import Span, ThreadSpan
+from chimbuko.monitor.sampling.span import Span, Standstill, ThreadSpan, ThreadWait
+from chimbuko.monitor.sampling.standstill import STILL_PERIODS, circle
 
 MOVES_PER_S = 0.5
 """Rate of moves from which a thread is reported: at one sample a second a thread that moves all the time is
 seen to have moved each second time.
 """
 SYSTEM_SHARE = 0.30
-STILL_PERIODS = 5
 BLOCKED_SHARE = 0.30
 """Share of the periods at whose end a thread waits for storage, from which it is bound by that."""
 STOPPED = "Tt"
@@ -154,7 +155,11 @@ def stuck(span: Span) -> Iterator[Finding]:
         if not is_stopped:
             # Who waits for others that run, or ran until just now, as a shell and mpirun do, is in order.
             periods = min(periods, span.still_periods)
-            if len(still) < len(by_process) or periods < STILL_PERIODS:
+            known = span.standstills.get(pid)
+            is_known = known is not None and (
+                known.is_deadlock or all(wait.is_for_a_time for wait in known.waits)
+            )
+            if len(still) < len(by_process) or periods < STILL_PERIODS or is_known:
                 continue
         who = f"the {number_of(len(threads), 'threads')} of process {pid}"
         yield Finding(
@@ -165,3 +170,43 @@ def stuck(span: Span) -> Iterator[Finding]:
             else f"see what each waits for (gdb -p {pid}, py-spy dump): a lock, a message, or input",
             tuple(sorted(thread.tid for thread in threads)),
         )
+
+
+def deadlocked(span: Span) -> Iterator[Finding]:
+    """Processes whose threads wait for each other for ever, also those that were ended so."""
+    for one in span.standstills.values():
+        if one.is_deadlock:
+            yield Finding(
+                "deadlock",
+                f"the threads of process {one.pid} ({_name(one, one.pid)}) wait for each other: "
+                f"{'; '.join(_waits_of(one))}; since {datetime.fromtimestamp(one.begin_us / 1e6):%H:%M:%S}, "
+                f"for {(one.end_us - one.begin_us) / 1e6:.0f} s"
+                f"{', until the process was ended' if one.has_ended else ''}",
+                "take locks in the same order everywhere, and let go of one before waiting for another thread"
+                + ("" if one.has_ended else f" (gdb -p {one.pid}, py-spy dump show where each is)"),
+                tuple(sorted(wait.tid for wait in one.waits)),
+            )
+
+
+MOST_WAITS = 8
+"""Threads of a deadlock that are named; the others are counted."""
+
+
+def _waits_of(one: Standstill) -> Iterator[str]:
+    """Yield what each thread of a deadlock waits for: those in a circle, or else all."""
+    waits = circle(one.waits) or list(one.waits)
+    for wait in waits[:MOST_WAITS]:
+        yield f"thread {wait.tid} ({wait.name}) {_what_for(one, wait)}"
+    if len(waits) > MOST_WAITS:
+        yield f"and {number_of(len(waits) - MOST_WAITS, 'more threads')}"
+
+
+def _what_for(one: Standstill, wait: ThreadWait) -> str:
+    if not wait.awaited:
+        return "waits for a lock, a condition or a semaphore"
+    other = f"thread {wait.awaited} ({_name(one, wait.awaited)})"
+    return f"waits for a mutex that {other} holds" if wait.is_mutex else f"waits for the end of {other}"
+
+
+def _name(one: Standstill, tid: int) -> str:
+    return next((wait.name for wait in one.waits if wait.tid == tid), "ended")

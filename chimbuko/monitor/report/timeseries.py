@@ -28,7 +28,7 @@ Column = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 
 class TimeSeriesWriter:
-    """One file, in place of what was there.
+    """Writer of one file, in place of what was there.
 
     Parameters
     ----------
@@ -36,6 +36,8 @@ class TimeSeriesWriter:
         Path of the file, by habit ``*.bp``.
     node
         Its name, an attribute.
+    goes_on
+        Whether a file that is there is of this run, and gets further steps.
 
     Raises
     ------
@@ -43,14 +45,15 @@ class TimeSeriesWriter:
         It cannot be written.
     """
 
-    def __init__(self, path: Path, node: str) -> None:
+    def __init__(self, path: Path, node: str, goes_on: bool = False) -> None:
         try:
             self._adios2 = adios2 = adios2_bindings()
             self._adios = adios2.ADIOS()
             self._io = self._adios.DeclareIO("chimbuko monitor")
             self._io.SetEngine(BP_FILE)
             self._io.SetParameters({"Profile": "Off"})
-            self._engine = self._io.Open(str(path), adios2.Mode.Write)
+            mode = adios2.Mode.Append if goes_on and path.exists() else adios2.Mode.Write
+            self._engine = self._io.Open(str(path), mode)
         except Exception as error:
             raise ConfigError(
                 f"{path}: no time series can be written there ({adios2_reason(error)})"

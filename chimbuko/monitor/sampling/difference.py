@@ -168,6 +168,7 @@ def _process(pid: int, earlier: Sample, later: Sample) -> ProcessSpan:
         cpu_ticks / TICKS_PER_S,
         now.nice,
         now.thread_count,
+        swapped_bytes=memory.swapped_bytes,
     )
 
 

@@ -85,7 +85,7 @@ class Others:
                 ticks -= earlier.user_ticks + earlier.system_ticks
             if ticks > 0:
                 name = self._run.name_in_samples(now, stat_of, watched)
-                one = OtherLoad(ticks / TICKS_PER_S, 1, niceness(pid))
+                one = OtherLoad(ticks / TICKS_PER_S, 1, niceness(pid), _cpus_of(pid))
                 before_it = found.get((name, _user(pid)))
                 found[name, _user(pid)] = one if before_it is None else before_it.beside(one)
         return found
@@ -97,6 +97,14 @@ def niceness(pid: int) -> int:
         return os.getpriority(os.PRIO_PROCESS, pid)
     except OSError:
         return 0
+
+
+def _cpus_of(pid: int) -> frozenset[int]:
+    """Return the hardware threads that a process may use; none if it is gone."""
+    try:
+        return frozenset(os.sched_getaffinity(pid))
+    except OSError:
+        return frozenset()
 
 
 def stat_of(pid: int) -> TaskStat | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from operator import add
 from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.gpuspan import GpuSpan
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
@@ -19,8 +21,7 @@ MOST_ENDED = 512
 """Threads that have ended are kept up to so many; then the least busy ones are only counted."""
 
 
-@dataclass(slots=True)
-class ThreadSpan:
+class ThreadSpan(msgspec.Struct):
     """One thread. It is never changed; ``frozen`` would make it cost three times as much, each period."""
 
     pid: int
@@ -90,8 +91,7 @@ class ThreadSpan:
         )
 
 
-@dataclass(slots=True)
-class CoreSpan:
+class CoreSpan(msgspec.Struct):
     """One hardware thread of the node. It is never changed; see ``ThreadSpan``."""
 
     cpu: int
@@ -163,8 +163,7 @@ class CoreSpan:
         return CoreSpan(self.cpu, CoreTicks._make(map(add, self.ticks, later.ticks)))
 
 
-@dataclass(slots=True)
-class ProcessSpan:
+class ProcessSpan(msgspec.Struct):
     """One process: memory at the end, and what it has read and written. Never changed; see ``ThreadSpan``."""
 
     pid: int
@@ -186,6 +185,8 @@ class ProcessSpan:
     """Most threads that the process had at a time."""
     path: str = ""
     """File that the process read or wrote when it last waited for storage."""
+    swapped_bytes: int = 0
+    """Memory of the process that was moved to storage, at the end."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Return both spans as one."""
@@ -201,11 +202,11 @@ class ProcessSpan:
             later.nice,
             max(self.most_threads, later.most_threads),
             later.path or self.path,
+            later.swapped_bytes,
         )
 
 
-@dataclass(slots=True)
-class OtherLoad:
+class OtherLoad(msgspec.Struct):
     """Processes of one name and user that are not watched. Never changed; see ``ThreadSpan``."""
 
     seconds: float
@@ -214,11 +215,16 @@ class OtherLoad:
     """Most of these processes that ran between two looks."""
     nice: int = 0
     """Lowest niceness of any, which goes first."""
+    cpus: frozenset[int] = frozenset()
+    """Hardware threads that any of them may use; empty if that is not known."""
 
     def beside(self, other: OtherLoad) -> OtherLoad:
         """Return both at the same time as one."""
         return OtherLoad(
-            self.seconds + other.seconds, self.processes + other.processes, min(self.nice, other.nice)
+            self.seconds + other.seconds,
+            self.processes + other.processes,
+            min(self.nice, other.nice),
+            self.cpus | other.cpus,
         )
 
     def then(self, later: OtherLoad) -> OtherLoad:
@@ -227,34 +233,83 @@ class OtherLoad:
             self.seconds + later.seconds,
             max(self.processes, later.processes),
             min(self.nice, later.nice),
+            self.cpus | later.cpus,
         )
 
 
-@dataclass(slots=True)
-class Span:
+class Filling(msgspec.Struct, frozen=True):
+    """Memory that fills period by period."""
+
+    taken_bytes: int
+    limit_bytes: int
+    bytes_per_s: float
+    full_us: int
+    """Time at which it will be full if that goes on, in µs since 1970."""
+    is_of_group: bool
+    """Whether the limit is that of the program's control group; else it is the node's memory."""
+    pid: int
+    """Watched process that holds most; 0 if none is known."""
+
+
+class ThreadWait(msgspec.Struct, frozen=True):
+    """Wait of a thread of a process that stands still."""
+
+    tid: int
+    name: str
+    awaited: int = 0
+    """Thread that holds the mutex which this one waits for, or whose end it waits for; 0 if that is not
+    known.
+    """
+    is_mutex: bool = False
+    """Whether it waits for a mutex of the C library, whose holder is known."""
+    is_inside: bool = False
+    """Whether only a thread of the same process can end the wait, and no time does."""
+    is_for_a_time: bool = False
+    """Whether it sleeps until a time that it has named."""
+
+
+class Standstill(msgspec.Struct, frozen=True):
+    """Process none of whose threads runs. Times are µs since 1970."""
+
+    pid: int
+    begin_us: int
+    end_us: int
+    """When it was last seen so."""
+    waits: tuple[ThreadWait, ...]
+    is_deadlock: bool
+    """Whether its threads wait for each other for ever."""
+    has_ended: bool = False
+    """Whether it stood still until it was ended."""
+
+
+class Span(msgspec.Struct):
     """A node for some time. It is never changed; see ``ThreadSpan``."""
 
     seconds: float
     threads: dict[int, ThreadSpan]
-    processes: dict[int, ProcessSpan] = field(default_factory=dict)
-    cores: dict[int, CoreSpan] = field(default_factory=dict)
+    processes: dict[int, ProcessSpan] = msgspec.field(default_factory=dict)
+    cores: dict[int, CoreSpan] = msgspec.field(default_factory=dict)
     """Cores by number; empty if nothing is known of them."""
     memory: NodeMemory | None = None
     """Memory at the end."""
     least_available_bytes: int | None = None
-    pressure_s: dict[str, float] = field(default_factory=dict)
+    pressure_s: dict[str, float] = msgspec.field(default_factory=dict)
     """Time in which some task of the node waited for ``cpu``, ``memory`` or ``io``, in seconds."""
-    others: dict[tuple[str, str], OtherLoad] = field(default_factory=dict)
+    others: dict[tuple[str, str], OtherLoad] = msgspec.field(default_factory=dict)
     """Processes that are not watched, by name and user, as far as it was looked for."""
-    kills: dict[str, GroupKills] = field(default_factory=dict)
+    kills: dict[str, GroupKills] = msgspec.field(default_factory=dict)
     """Control groups in which the kernel killed processes for memory, with how many of them."""
-    gpus: dict[int, GpuSpan] = field(default_factory=dict)
+    gpus: dict[int, GpuSpan] = msgspec.field(default_factory=dict)
     """GPUs by their numbers."""
     periods: int = 1
     still_periods: int = 0
     """Periods before the end in which nobody ran at all, nor ended, as a worker does that its parent waits
     for.
     """
+    filling: Filling | None = None
+    """Memory that was filling at the end."""
+    standstills: dict[int, Standstill] = msgspec.field(default_factory=dict)
+    """Processes that stand still at the end, or did until they were ended."""
     dropped_threads: int = 0
     """Threads that have ended, and did least, of which only this number is kept, and nothing of a process
     without others.
@@ -292,6 +347,8 @@ class Span:
             periods=self.periods + later.periods,
             still_periods=later.still_periods
             + (self.still_periods if later.still_periods == later.periods else 0),
+            filling=later.filling,
+            standstills=later.standstills,
             dropped_threads=self.dropped_threads + later.dropped_threads + len(dropped),
         )
 

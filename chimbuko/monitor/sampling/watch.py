@@ -8,18 +8,21 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.task import parse_stat, parse_thread_group
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp
+from chimbuko.monitor.sampling.memorytrend import MemoryTrend
 from chimbuko.monitor.sampling.others import Others
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 from chimbuko.monitor.sampling.sample import BLOCKED, MAIN, SAMPLER, Sample, kind_of
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import Span
+from chimbuko.monitor.sampling.standstill import Standstills
 
 _MOST_FILES = 256
 """Most descriptors that are looked at: a look costs 5 µs for each."""
@@ -142,6 +145,8 @@ class Watch:
         self.identities: dict[int, Identity] = {}
         """All processes of which something is known, as they were when they were first seen."""
         self.total: Span | None = None
+        self._standstills: Standstills | None = None
+        self._memory = MemoryTrend()
         self.cost_us = 0
         """CPU time of all samples."""
 
@@ -171,6 +176,14 @@ class Watch:
         others = self._others.step(span, sample.processes.keys())
         if others:
             span = replace(span, others=others)
+        if self._standstills is None:
+            # Another monitor may have watched before.
+            self._standstills = Standstills(None if self.total is None else self.total.standstills)
+        span = replace(
+            span,
+            standstills=self._standstills.step(span, sample.wall_us),
+            filling=self._memory.step(sample, span),
+        )
         dropped = 0 if self.total is None else self.total.dropped_threads
         self.total = span if self.total is None else self.total.then(span)
         if self.total.dropped_threads != dropped:

@@ -30,7 +30,7 @@ class Outputs:
     Parameters
     ----------
     goes_on
-        Whether another monitor of this job has begun the tables.
+        Whether another monitor of this job has begun the files.
     """
 
     def __init__(self, settings: Settings, node: str, goes_on: bool) -> None:
@@ -44,7 +44,7 @@ class Outputs:
             self._csv = CsvWriter(settings.csv, node, goes_on)
             # Not by lstopo, which would be a child of the program, where the sampler is a thread of that.
             self._logs = ProcessLogs(settings.csv, node, read_sysfs())
-        self._try(settings.adios, self._open_series)
+        self._try(settings.adios, partial(self._open_series, goes_on))
 
     def begin(self, sample: Sample, identities: Mapping[int, Identity]) -> None:
         """Write the logs of processes that are new in a sample."""
@@ -74,13 +74,13 @@ class Outputs:
         if self._series is not None:
             self._try(self._settings.adios, self._series.close)
 
-    def _open_series(self) -> None:
+    def _open_series(self, goes_on: bool) -> None:
         # Loaded here since it needs NumPy and ADIOS2, which the monitor of a program does not.
         with one_blas_thread():
             from chimbuko.monitor.report.timeseries import TimeSeriesWriter
 
         assert self._settings.adios is not None
-        self._series = TimeSeriesWriter(self._settings.adios, self._node)
+        self._series = TimeSeriesWriter(self._settings.adios, self._node, goes_on)
 
     def _try(self, path: Path | None, write: Callable[[], None]) -> None:
         if path is None or path in self._given_up:

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from chimbuko.monitor.procfs.gpus import present_gpus
 from chimbuko.monitor.report.finding import workers
 from chimbuko.monitor.report.layout import heartbeat, report
+from chimbuko.monitor.report.limits import memory_filling
 from chimbuko.monitor.report.profile import Profile, differences, load, profile_of
-from chimbuko.monitor.report.threads import stuck
+from chimbuko.monitor.report.threads import deadlocked, stuck
 from chimbuko.monitor.sampling.identity import read_identity
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span
@@ -65,6 +66,7 @@ class Session:
         self._outputs: Outputs | None = None
         self._node = socket.gethostname()
         self._said: set[tuple[int, ...]] = set()
+        self._has_said_full = False
         self._core: int | None = None
         self._allowed = sorted(os.sched_getaffinity(0))
         self._good = None if settings.baseline is None else load(settings.baseline, self._node)
@@ -97,6 +99,7 @@ class Session:
         if span is None or total is None:
             return None
         self._say_what_stands_still(total)
+        self._say_what_fills(total)
         self._choose_core(span, total.periods)
         if self._outputs is not None:
             self._outputs.write(span, total, self._watch.identities)
@@ -155,6 +158,10 @@ class Session:
 
     def _state(self) -> bytes:
         self.period(is_last=True)
+        if self._outputs is not None:
+            # Who samples next goes on with the files, and begins as soon as this is handed over.
+            self._outputs.close()
+            self._outputs = None
         return b"" if self._watch is None else pickle.dumps((self._watch.total, self._watch.identities))
 
     def _choose_core(self, span: Span, periods: int) -> None:
@@ -171,10 +178,18 @@ class Session:
 
     def _say_what_stands_still(self, total: Span) -> None:
         """While it goes on, since it may never end: once for each process, and again when it had gone on."""
-        still: dict[tuple[int, ...], str] = {one.threads: f"{one.text}; {one.advice}" for one in stuck(total)}
+        found = (*deadlocked(total), *stuck(total))
+        still: dict[tuple[int, ...], str] = {one.threads: f"{one.text}; {one.advice}" for one in found}
         for threads in _new(still, self._said):
             log(still[threads])
         self._said = set(still)
+
+    def _say_what_fills(self, total: Span) -> None:
+        """While there is time to act, once each time that it begins."""
+        if total.filling is not None and not self._has_said_full:
+            for one in memory_filling(total):
+                log(f"{one.text}; {one.advice}")
+        self._has_said_full = total.filling is not None
 
     def _close(self) -> None:
         if self._watch is not None:

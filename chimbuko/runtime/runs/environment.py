@@ -17,7 +17,20 @@ VARIABLES = (
     *("OMP_*", "GOMP_*", "KMP_*", "MKL_*", "OPENBLAS_*"),
     *("CUDA_*", "NVIDIA_*", "ROCR_*", "HIP_*", "GPU_*", "ZE_*"),
     *("SLURM_*", "PBS_*", "LSB_*", "FLUX_*", "COBALT_*", "PALS_*", "JSM_*"),
-    *("PMI_*", "PMIX_*", "OMPI_*", "MPICH_*", "MV2_*", "I_MPI_*", "FI_*", "UCX_*"),
+    *(
+        "PMI_*",
+        "PMIX_*",
+        "OMPI_*",
+        "MPICH_*",
+        "MV2_*",
+        "I_MPI_*",
+        "MPI_*",
+        "MPIR_*",
+        "MPIEXEC_*",
+        "CRAY_*",
+        "FI_*",
+        "UCX_*",
+    ),
     *("LOADEDMODULES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV"),
 )
 """Names, or patterns, of environment variables that are kept."""

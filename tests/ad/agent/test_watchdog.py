@@ -17,7 +17,7 @@ from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.trace.discovery import StreamName, Transport
-from chimbuko.core.calls.record import CallRecord, Silence
+from chimbuko.core.calls.record import CallRecord, Silence, StreamHealth
 from chimbuko.core.calls.recordarrays import unpack
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
@@ -225,7 +225,15 @@ def test_silent_rank_says_what_it_is_in(rank: Rank) -> None:
     rank.wait(4.9)
     assert rank.stream.silence is None
     rank.wait(0.2)
-    assert rank.stream.silence == Silence(newest_us, "relax [{a.c} {3,0}]", newest_us)
+    stack = ["main", "step", "relax [{a.c} {3,0}]"]
+    assert rank.stream.silence == Silence(newest_us, stack[-1], newest_us, stack)
+    ended = StreamHealth(0, 0, "n1", "broken", 9, 0, 0, 0, 0, 0, {}, open_calls=2)
+    assert rank.stream.last_health(ended).silence == rank.stream.silence
+    late = msgspec.structs.replace(ended, state="reading", calls=7)
+    assert rank.stream.last_health(late).silence is None
+    assert rank.stream.last_health(msgspec.structs.replace(ended, calls=7)).silence is not None
+    for other in ({"calls": 1}, {"open_calls": 0}, {"state": "reading"}):
+        assert rank.stream.last_health(msgspec.structs.replace(ended, **other)).silence is None
     rank.step((1, RELAX, newest_us + 5_200_000))
     rank.watch.tick()
     assert rank.stream.silence is None

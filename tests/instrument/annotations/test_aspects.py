@@ -286,7 +286,7 @@ def test_processor_time_and_memory_of_a_call(tmp_path: Path) -> None:
         assert 0.2e6 < spin["args"][share] / 100 * call["dur"] < 0.5e6
         assert sleep["args"][share] / 100 * events[5]["dur"] < 0.1e6
     assert spin["args"]["memory_usage"] > 5000
-    assert none["args"] == {"cpu_usage": 0, "memory_usage": 0, "thread_cpu_usage": 0}
+    assert none["args"] == {"cpu_usage": 0, "system_cpu_usage": 0, "memory_usage": 0, "thread_cpu_usage": 0}
 
 
 def test_memory_of_a_call_in_a_program_that_closes_all_descriptors(tmp_path: Path) -> None:

@@ -49,7 +49,11 @@ class Stream:
             times_us = self.events[self.events[:, 2] == thread, 5].astype(np.int64)
             assert (np.diff(times_us) >= 0).all(), f"rank {rank}: the time of thread {thread} runs backwards"
         self.comms = np.concatenate((np.empty((0, COMM_COLUMNS), np.uint64), *comms))
-        self.counters = np.concatenate((np.empty((0, EVENT_COLUMNS), np.uint64), *counters))
+        counted = np.concatenate((np.empty((0, EVENT_COLUMNS), np.uint64), *counters))
+        works = [number for number, name in self.names.counters.items() if name.startswith("Work: ")]
+        is_work = np.isin(counted[:, 3], works)
+        self.counters, self.work = counted[~is_work], counted[is_work]
+        """Counters of the program, and what our recorder counts where a call takes a millisecond."""
         self.details = np.concatenate((NO_DETAILS, *details))
         self.operations = np.concatenate((NO_OPERATIONS, *operations))
 

@@ -156,7 +156,7 @@ def test_processor_time_and_memory_of_a_call(tmp_path: Path) -> None:
     compiled(["gcc", "-O2", source, "-o", "busy"], tmp_path)
     options = f"log-dir={tmp_path}:log-event=Compact:cpu-mem-usage=True"
     (stream,) = record(tmp_path, [tmp_path / "busy"], PERFFLOW_OPTIONS=options)
-    assert len(stream.counters) == 12
+    assert len(stream.counters) == 16
     (path,) = tmp_path.glob("*.pfw")
     events: list[dict[str, Any]] = json.loads(path.read_text())
     assert "".join(e["ph"] for e in events) == "CCXCCX"
@@ -166,7 +166,7 @@ def test_processor_time_and_memory_of_a_call(tmp_path: Path) -> None:
     assert 0.25e6 < spin["args"]["thread_cpu_usage"] / 100 * call["dur"] < 0.35e6
     assert rest["args"]["thread_cpu_usage"] / 100 * events[5]["dur"] < 0.1e6
     assert spin["args"]["cpu_usage"] > 0 and spin["args"]["memory_usage"] > 500
-    assert none["args"] == {"cpu_usage": 0, "memory_usage": 0, "thread_cpu_usage": 0}
+    assert none["args"] == {"cpu_usage": 0, "system_cpu_usage": 0, "memory_usage": 0, "thread_cpu_usage": 0}
 
 
 def test_make_with_objects_and_what_they_depend_on(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 /* Functions of the program: those that the compiler instruments, and regions that the program names. */
+#include "callers.h"
 #include "callsites.h"
 #include "hooks.h"
 #include "recorder.h"
@@ -27,6 +28,8 @@ static inline bool is_passed(const struct function *function, Key key)
 static __attribute__((noinline, flatten)) void enter_function(void *function, void *caller)
 {
     Key key = (Key)(uintptr_t)function;
+    if (UNLIKELY(self.callers > 0))
+        end_callers();
     enter_at(key, (uintptr_t)caller);
     note_hook(ENTRY_HOOK, key, FROM, (uintptr_t)caller);
 }
@@ -91,7 +94,7 @@ static void count_known(unsigned *known, const char *name, double value)
 /* What the clocks say before a named call and before its end, where PERFFLOW_OPTIONS asks for that. */
 static void count_usage(void)
 {
-    static unsigned user, thread, memory;
+    static unsigned user, kernel, thread, memory;
     struct rusage used;
     struct timespec own;
     if (LIKELY(!is_usage_wanted) || process == NULL)
@@ -99,6 +102,7 @@ static void count_usage(void)
     getrusage(RUSAGE_SELF, &used);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
     count_known(&user, USER_TIME, 1e6 * (double)used.ru_utime.tv_sec + (double)used.ru_utime.tv_usec);
+    count_known(&kernel, SYSTEM_TIME, 1e6 * (double)used.ru_stime.tv_sec + (double)used.ru_stime.tv_usec);
     count_known(&thread, THREAD_TIME, 1e6 * (double)own.tv_sec + 1e-3 * (double)own.tv_nsec);
     count_known(&memory, PEAK_MEMORY, (double)used.ru_maxrss);
 }
@@ -108,6 +112,9 @@ EXPORTED void chimbuko_enter(unsigned name)
     if (name == 0)
         return;
     count_usage();
+    /* It lies in those that have called MPI already only where it was begun there. */
+    if (UNLIKELY(self.callers > 0))
+        find_callers(NAMED | (name - 1), FRAME, FROM, true);
     enter_region(NAMED | (name - 1));
 }
 

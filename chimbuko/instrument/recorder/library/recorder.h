@@ -1,5 +1,5 @@
 /* Recording of what a thread does. Nothing here waits, allocates or calls the kernel, except for the first event of
- * a thread. */
+ * a thread, and for the first one after a millisecond. */
 #ifndef CHIMBUKO_RECORDER_H
 #define CHIMBUKO_RECORDER_H
 
@@ -9,6 +9,7 @@
 
 #include "layout.h"
 #include "looks.h"
+#include "work.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -35,8 +36,10 @@ struct thread {
     bool is_lane_unsaid; /* no event since the change of the stack says which lane this is */
     bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
+    uint32_t callers;    /* open calls that were found on the stack: the outermost ones, see callers.c */
     uintptr_t mpi_frame; /* of the MPI call that it is in, whose calls of MPI are not recorded; 0 for none */
     bool is_ended;
+    int64_t counted_ns; /* when its work was last counted; 0 for never */
 };
 
 extern __thread struct thread self __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -44,6 +47,7 @@ extern struct process *process __attribute__((visibility("hidden")));
 
 /* Names of the counters of a call's usage. */
 #define USER_TIME "user time of the process (us)"
+#define SYSTEM_TIME "system time of the process (us)"
 #define THREAD_TIME "CPU time of the thread (us)"
 #define PEAK_MEMORY "peak memory of the process (KiB)"
 extern bool is_usage_wanted __attribute__((visibility("hidden")));
@@ -74,6 +78,8 @@ COLD bool is_other_call(Key called, uintptr_t site);
 COLD bool is_left(uintptr_t now, bool is_entry);
 COLD bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
+/* The number of a counter's name, for a thread that records already; 0 where there is no room. */
+__attribute__((visibility("hidden"))) unsigned number_of_name(const char *name);
 __attribute__((visibility("hidden"))) void become_recorded(char **words);
 __attribute__((visibility("hidden"))) const char *recorder_folder(void);
 __attribute__((visibility("hidden"))) void note_end(enum End how, int code);
@@ -99,6 +105,15 @@ static inline int64_t now_ns(void)
 
 /* Whether a frame lies in the stack on which this thread runs. */
 static inline bool is_in_stack(uintptr_t frame) { return frame - self.stack_low < self.stack_bytes; }
+
+/* The present time at an event, before which the work of the thread is counted where that is due. */
+static inline int64_t event_ns(void)
+{
+    int64_t now = now_ns();
+    if (UNLIKELY(now - self.counted_ns >= READ_NS))
+        count_work(now);
+    return now;
+}
 
 /* Whether a function has been left, as by longjmp: its frame was below that of the one that runs now, which lies in
  * the present stack. */
@@ -263,7 +278,7 @@ static inline void enter_as(Key key, uintptr_t site, bool is_region)
         else
             pass_over(function, &self.ring->dropped_calls);
     } else {
-        push_call(key, is_region ? ANY_FRAME : FRAME, packed(site, FROM), now_ns());
+        push_call(key, is_region ? ANY_FRAME : FRAME, packed(site, FROM), event_ns());
     }
     release();
 }
@@ -315,7 +330,7 @@ static inline void leave_at(Key key, uintptr_t site, bool is_poll)
     if (UNLIKELY(is_poll))
         function->is_poll = true;
     if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key && is_of_innermost(function, FRAME, site))) {
-        int64_t now = now_ns();
+        int64_t now = event_ns();
         pop_call(now, 0);
         note_runtime(function, now - self.ring->entry_ns[self.depth]);
     } else {
