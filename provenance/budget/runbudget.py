@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
 from chimbuko.causes.part import ANALYSIS
@@ -26,7 +26,7 @@ def run_budget(provenance: Provenance) -> Budget:
         The store cannot be read.
     """
     times_us: dict[str, float] = {}
-    slept_us: Counter[str] = Counter()
+    slept_us: defaultdict[str, float] = defaultdict(float)
     counted: Counter[str] = Counter()
     for (_, name), time in provenance.function_times().items():
         times_us[name] = times_us.get(name, 0.0) + time.exclusive_us
