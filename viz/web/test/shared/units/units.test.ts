@@ -76,7 +76,7 @@ test('times', () => {
 });
 
 test('zero has no sign', () => {
-  expect(fixed(-0.001, 2)).toBe('0.00');
-  expect(fixed(-0, 0)).toBe('0');
-  expect(fixed(-0.01, 2)).toBe('−0.01');
+  expect(units.fixed(-0.001, 2)).toBe('0.00');
+  expect(units.fixed(-0, 0)).toBe('0');
+  expect(units.fixed(-0.01, 2)).toBe('−0.01');
 });
