@@ -313,10 +313,13 @@ class NodeEvidence:
             rows = rows[np.isin(rows["core"], wanted) & (rows["migrations"] == 0)]
             for core, us in zip(rows["core"].tolist(), _ran_us(rows, begin_us, end_us), strict=True):
                 ran[called(name), False, core] += us
-        for rows in node.others.during(begin_us, end_us):
-            rows = rows[np.isin(rows["core"], wanted)]
+        # A program that a shell or a launcher became is called by its last name, as the others began it.
+        others = [rows[np.isin(rows["core"], wanted)] for rows in node.others.during(begin_us, end_us)]
+        in_order = sorted((row for rows in others for row in rows), key=lambda row: int(row["begin_us"]))
+        names = {int(row["pid"]): _called(row) for row in in_order}
+        for rows in others:
             for row, us in zip(rows, _ran_us(rows, begin_us, end_us), strict=True):
-                ran[_called(row), True, int(row["core"])] += us
+                ran[names[int(row["pid"])], True, int(row["core"])] += us
         found = (Rival(name, is_foreign, us, core) for (name, is_foreign, core), us in ran.items() if us > 0)
         return tuple(sorted(found, key=lambda rival: (-rival.ran_us, rival.name)))
 
