@@ -373,6 +373,21 @@ class NodeEvidence:
                 slept_us[one.name] += us
         return max(slept_us, key=lambda name: (slept_us[name], name), default="")
 
+    def moved_bytes(self, flag: Flag, path: str) -> int:
+        """Return how much of a file its thread went through while a call lost time, as far as looks saw it; 0
+        if they saw nothing of it.
+        """
+        own = self._tid(flag)
+        seen = [
+            (one.first_byte, one.end_byte)
+            for one in self._nodes[flag.node].awaited
+            if one.tid == own
+            and one.name == path
+            and one.begin_us < flag.lost_to_us
+            and one.end_us > flag.lost_from_us
+        ]
+        return max((end for _, end in seen), default=0) - min((begin for begin, _ in seen), default=0)
+
     def group(self, flag: Flag) -> Group:
         """Return the shortages of the control groups of its node while a call lost time."""
         begin_us, end_us = flag.lost_from_us, flag.lost_to_us
