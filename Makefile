@@ -18,7 +18,7 @@ CORES := $(addprefix tests/,ad/calls ad/detectors ad/analysis ad/handoff/test_op
 	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test test-page test-all test-cores coverage thorough slow-pages live soak faults chaos faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection packages chromium
+.PHONY: help demo test test-page test-all test-cores coverage thorough slow-pages live soak faults chaos faults-nodes fuzz-api check check-python check-page docs install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection packages chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -92,13 +92,13 @@ benchmark: install ## Events per CPU-second of an agent, cost of the tracer, spe
 	$(BIN)/python benchmarks/tracer.py
 	$(BIN)/python benchmarks/store.py
 
-performance: install ## All figures of docs/performance.md; twenty minutes on a machine that has nothing else to do.
+performance: install ## All figures of docs/internals/performance.md; twenty minutes on a machine that has nothing else to do.
 	$(BIN)/python benchmarks/report.py
 
-benchmark-dashboard: install chromium ## All figures of docs/dashboard-performance.md; 45 minutes on a machine that has nothing else to do.
+benchmark-dashboard: install chromium ## All figures of docs/internals/dashboard-performance.md; 45 minutes on a machine that has nothing else to do.
 	$(BIN)/python benchmarks/report.py --document dashboard-performance
 
-benchmark-transports: install ## All figures of docs/transports.md; half an hour on a machine that has nothing else to do.
+benchmark-transports: install ## All figures of docs/internals/transports.md; half an hour on a machine that has nothing else to do.
 	$(BIN)/python benchmarks/report.py --document transports
 
 detection: install ## Precision and recall of the detector against known truth; fails where it misses what is required.
@@ -110,7 +110,7 @@ install: $(VENV)/warm web ## The package with its web page, in a virtual environ
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip 'setuptools>=77'
-	$(BIN)/python -m pip install --quiet --no-compile --no-build-isolation --editable '.[caliper,dev,notebook,otf2,parquet,perfetto,postgresql]'
+	$(BIN)/python -m pip install --quiet --no-compile --no-build-isolation --editable '.[caliper,dev,docs,notebook,otf2,parquet,perfetto,postgresql]'
 	touch $@
 
 $(VENV)/warm: $(VENV)/installed
@@ -124,10 +124,12 @@ docker/requirements.lock: pyproject.toml ## The packages of the container images
 screenshots: install chromium ## All pictures of the documents, from the recorded program.
 	$(BIN)/python docs/screenshots.py
 
-generated: install ## Files that follow from others: the page's types, those of kernels, and the picture of the imports.
+docs: $(VENV)/installed ## The documents as a site, build/docs/index.html, which needs no network; warnings are errors.
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs build/docs
+
+generated: install ## Files that follow from others: the page's types, and those of kernels.
 	$(BIN)/python docs/pagetypes.py
 	$(BIN)/python -m tests.core.kernels.calls
-	$(BIN)/python docs/imports.py
 
 web: viz/static/index.html ## The dashboard's page.
 

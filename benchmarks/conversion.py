@@ -18,12 +18,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import count, cycle
 from pathlib import Path
 from typing import IO
 
+import msgspec
 import numpy as np
 
 from benchmarks.generate import SyntheticTrace
@@ -144,7 +145,7 @@ def put_stream(file: IO[bytes], path: Path, size: int) -> None:
     writer.begin_rank(0, "made rank 0")
     while file.tell() < size:
         # Of its messages the other ends are in no trace.
-        step = replace(trace.next_step(), comms=np.empty((0, COMM_COLUMNS), np.uint64))
+        step = msgspec.structs.replace(trace.next_step(), comms=np.empty((0, COMM_COLUMNS), np.uint64))
         writer.write(moments.of(step, trace.names), trace.names)
     writer.close()
 

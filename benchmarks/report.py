@@ -1,4 +1,4 @@
-"""Measures everything anew and writes the tables of a document: docs/performance.md, or another one.
+"""Measures everything anew and writes the tables of a document: performance.md in docs/internals/, or others.
 
 Run: python benchmarks/report.py [--only SECTION ...] [--quick]        (make performance)
      python benchmarks/report.py --document dashboard-performance      (make benchmark-dashboard)
@@ -31,8 +31,7 @@ DOCUMENTS = {
         "whole-live": "-m benchmarks.whole --only live",
         "kernel": "benchmarks/kernel.py",
         "agent": "benchmarks/agent.py --stages",
-        "agent-few-anomalies": "benchmarks/agent.py --stages --outliers 0.0001 --rows-per-step 100000 200000",
-        "agent-hard": "benchmarks/agent.py --stages --hard --rows 3000000 --rows-per-step 100000",
+        "agent-hard": "benchmarks/agent.py --hard --rows 3000000 --rows-per-step 100000",
         "latency": "benchmarks/latency.py",
         "overhead": "-m benchmarks.overhead",
         "memory": "benchmarks/memory.py --ranks 1 8 32 --rows-per-step 20000",
@@ -90,6 +89,12 @@ QUICKLY = {
 }
 
 
+def document_of(name: str) -> Path:
+    """The file of a document, in whichever part of the documents it stands."""
+    [found] = DOCS.glob(f"*/{name}.md")
+    return found
+
+
 def program_of(command: str) -> str:
     """The script or the module that a command runs."""
     return command.removeprefix("-m ").split()[0]
@@ -130,7 +135,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="SECTION", help="of the document; default: all")
     parser.add_argument("--quick", action="store_true", help="in two minutes, only to see that all works")
     options = parser.parse_args()
-    path, sections = DOCS / f"{options.document}.md", DOCUMENTS[options.document]
+    path, sections = document_of(options.document), DOCUMENTS[options.document]
     for section in options.only or sections:
         if section not in sections:
             parser.error(f"{section}: no section of {path.name}; it has {', '.join(sections)}")

@@ -1,7 +1,7 @@
-"""Draws the real imports between the sub-packages, which the links of the rooms hide from other tools.
+"""Lists the real imports between the sub-packages, which the links of the rooms hide from other tools.
 
-Run: python docs/imports.py                writes the table and the picture of docs/architecture.md anew
-     python docs/imports.py --root FOLDER  prints both, of another tree
+Run: python docs/imports.py                prints the table of this tree, which the site has, too
+     python docs/imports.py --root FOLDER  prints that of another one
 
 What a sub-package may import stands in its docstring, as a line "May import a, b and c."; the table repeats
 it, and tests/chimbuko/test_tree.py holds it. The modules of ``chimbuko/`` and ``chimbuko/core/`` themselves
@@ -20,10 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("ad", "pserver", "provenance", "viz")
-DOCUMENT = "docs/architecture.md"
 OPEN = ("", "core")
 """Packages whose own modules all others may import."""
-BEGIN, END = "<!-- packages: drawn -->\n", "<!-- packages: end -->"
 _ALLOWED = re.compile(r"^May import (.+?)\.$", re.MULTILINE | re.DOTALL)
 Arrows = Mapping[str, frozenset[str]]
 
@@ -117,15 +115,6 @@ def _package_of(target: str, known: Mapping[str, Package]) -> str:
     return ".".join(parts)
 
 
-def reduced(of: Arrows) -> dict[str, frozenset[str]]:
-    """Only arrows that do not follow from others: those along which one gets there by no other way."""
-    beyond = {name: reachable(name, of) for name in of}
-    return {
-        name: frozenset(to for to in targets if not any(to in beyond[other] for other in targets - {to}))
-        for name, targets in of.items()
-    }
-
-
 def reachable(start: str, of: Arrows) -> set[str]:
     """All that one gets to from a sub-package, along any number of arrows."""
     found: set[str] = set()
@@ -150,51 +139,17 @@ def table(known: Mapping[str, Package], of: Arrows) -> str:
     return "\n".join(lines)
 
 
-def picture(known: Mapping[str, Package], of: Arrows) -> str:
-    """The imports as a Mermaid diagram; arrows that follow from others are left out."""
-    of = {name: targets for name, targets in of.items() if targets or known[name].modules}
-    lines = ["```mermaid", "flowchart TD"]
-    for room in ("chimbuko", *ROOMS):
-        inside = [name for name in of if _room_of(name) == room]
-        lines += [f"  subgraph {room}", *(f"    {_node(name)}[{name}]" for name in inside), "  end"]
-    for name, targets in reduced(of).items():
-        lines += [f"  {_node(name)} --> {_node(target)}" for target in sorted(targets)]
-    return "\n".join([*lines, "```"])
-
-
-def _room_of(name: str) -> str:
-    first = name.split(".")[0]
-    return first if first in ROOMS else "chimbuko"
-
-
-def _node(name: str) -> str:
-    # A room's own name is that of its frame.
-    return name.replace(".", "_") + "_"
-
-
-def both(root: Path = ROOT) -> str:
-    """Table and picture of a tree."""
+def table_of(root: Path = ROOT) -> str:
+    """The table of a tree."""
     known = packages(root)
-    of = arrows(known)
-    return f"{table(known, of)}\n\n{picture(known, of)}"
-
-
-def drawn(document: str) -> str:
-    """The document with table and picture as they are now."""
-    before, _, rest = document.partition(BEGIN)
-    return f"{before}{BEGIN}\n{both()}\n\n{END}{rest.partition(END)[2]}"
+    return table(known, arrows(known))
 
 
 def main() -> None:
-    """Write, or print."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--root", type=Path, help="another tree, which is only looked at")
-    options = parser.parse_args()
-    if options.root:
-        print(both(options.root))
-        return
-    path = ROOT / DOCUMENT
-    path.write_text(drawn(path.read_text()))
+    parser.add_argument("--root", type=Path, default=ROOT, help="root of the tree that is looked at")
+    print(table_of(parser.parse_args().root))
 
 
 if __name__ == "__main__":

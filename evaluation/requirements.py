@@ -48,7 +48,7 @@ SHORTFALLS = {
     "F1 of live flags with those in lockstep, injected": 0.5,
     "cupti multi-stream, injected: recall of clear delays": 0.75,
 }
-"""What falls short of its limit, and has to stay above this; docs/detection.md says what bounds each."""
+"""What falls short of its limit, and has to stay above this; docs/internals/detection.md says why."""
 
 
 @dataclass(frozen=True)

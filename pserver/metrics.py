@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array
@@ -34,8 +34,7 @@ FIELDS = {
 _SEVERITY = list(FIELDS).index("lost_seconds")
 
 
-@dataclass(frozen=True)
-class ProgramFigures:
+class ProgramFigures(msgspec.Struct, frozen=True):
     """Metrics of one program."""
 
     name: str
@@ -50,24 +49,22 @@ class ProgramFigures:
     functions: int
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     """Immutable metrics of the run, from which a scrape is answered."""
 
     programs: tuple[ProgramFigures, ...] = ()
-    agents: Mapping[str, AgentFigures] = field(default_factory=dict)
-    heard_us: Mapping[str, int] = field(default_factory=dict)
+    agents: Mapping[str, AgentFigures] = msgspec.field(default_factory=dict)
+    heard_us: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Time at which each agent was last heard, in µs since the epoch."""
     silent: frozenset[str] = frozenset()
     """Agents that the services of a run on many nodes do not hear any more."""
     lost_deltas: int = 0
 
 
-@dataclass
-class _Program:
-    by_rank: Float64Array = field(default_factory=lambda: np.zeros((16, len(FIELDS))))
-    states: dict[int, str] = field(default_factory=dict)
-    functions: set[str] = field(default_factory=set)
+class _Program(msgspec.Struct):
+    by_rank: Float64Array = msgspec.field(default_factory=lambda: np.zeros((16, len(FIELDS))))
+    states: dict[int, str] = msgspec.field(default_factory=dict)
+    functions: set[str] = msgspec.field(default_factory=set)
     slow_ranks: int = 0
 
     def row(self, rank: int) -> Float64Array:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from math import inf
+
+import msgspec
 
 from chimbuko.core.statemachine import Story
 from chimbuko.pserver.steps import (
@@ -35,6 +37,11 @@ TICK_S = 0.25
 """Minimum time between two frames, in seconds."""
 STORE_S = 2.0
 """Minimum time between two reports to the store, in seconds: of what changes only the latest values count."""
+STORE_SHARE = 0.1
+LONGEST_STORE_S = 10.0
+"""Largest value of that minimum, which is a tenth of the time since the server began: a report of 100
+functions takes server and writer 30 ms together, and says less and less that is new.
+"""
 IDLE_S = 1.0
 """Maximum time between two rounds of the server while nothing comes, in seconds."""
 READ_COUNT = 1000
@@ -90,8 +97,7 @@ class Report(Enum):
     """The broker may have lost it on its way."""
 
 
-@dataclass
-class Follower:
+class Follower(msgspec.Struct):
     """Follower of the merged state: agents, dashboards, the store, or the file of the state."""
 
     standing: Standing
@@ -116,7 +122,7 @@ class Schedule:
     followers  current    ``Merged``, with deltas        behind
     agents     behind     ``Merged``, after PUBLISH_S    current, by ``Publish``
     dashboards behind     ``Merged``, after TICK_S       current, by ``SendFrame``
-    store      behind     ``Merged``, after STORE_S      current, by ``MakeReport``; but while a report is
+    store      behind     ``Merged``, after a while      current, by ``MakeReport``; but while a report is
                                                          underway behind, and ``SeekReport``
     report     taken      ``ReportMade``                 underway, by ``SendReport``
     report     underway   ``ReportSought``, is taken     taken, and the store current by ``MakeReport``
@@ -147,6 +153,7 @@ class Schedule:
         self._store = Follower(Standing.CURRENT)
         self._disk = Follower(Standing.CURRENT)
         self._report = Report.TAKEN
+        self._began_s = inf
         self._copy_s = 0.0
         """Time before which the state is not copied again."""
         self.story = Story()
@@ -183,6 +190,7 @@ class Schedule:
     def _react(self, event: Event) -> list[Instruction]:
         match event:
             case RoundBegun():
+                self._began_s = min(self._began_s, event.time_s)
                 return self._begin_round(event.time_s)
             case Merged():
                 return self._follow(event)
@@ -254,7 +262,8 @@ class Schedule:
             self._dashboards.standing, self._dashboards.next_s = Standing.CURRENT, now_s + TICK_S
             due.append(SendFrame(is_last=False))
         if self._store.is_due(now_s):
-            self._store.next_s = now_s + STORE_S
+            age_s = max(now_s - self._began_s, 0.0)
+            self._store.next_s = now_s + min(max(STORE_S, STORE_SHARE * age_s), LONGEST_STORE_S)
             if self._report is Report.TAKEN:
                 self._store.standing = Standing.CURRENT
                 due.append(MakeReport(is_last=False))
@@ -285,7 +294,7 @@ class Schedule:
 
 def _words(step: Event | Instruction) -> str:
     """Return a step's name and fields for people, without its time and what is not so."""
-    fields = {name: value for name, value in vars(step).items() if name != "time_s"}
+    fields = {name: value for name, value in msgspec.structs.asdict(step).items() if name != "time_s"}
     told = {name: value for name, value in fields.items() if value is not None and value is not False}
     return " ".join([type(step).__name__, *(_field(name, value) for name, value in told.items())])
 

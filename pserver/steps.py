@@ -5,20 +5,18 @@ An event has the time at which it came about, in seconds on a clock that never g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True)
-class _Event:
+class _Event(msgspec.Struct, frozen=True):
     time_s: float
 
 
-class RoundBegun(_Event):
+class RoundBegun(_Event, frozen=True):
     """The server has nothing left to do of what it was told before."""
 
 
-@dataclass(frozen=True)
-class Merged(_Event):
+class Merged(_Event, frozen=True):
     """The broker was read, and the deltas that came are merged."""
 
     deltas: int
@@ -26,24 +24,22 @@ class Merged(_Event):
     """Whether somebody waits for the server."""
 
 
-class ModelPublished(_Event):
+class ModelPublished(_Event, frozen=True):
     """Changes of the model were published; an instruction to do so may find none that are due."""
 
 
-@dataclass(frozen=True)
-class ReportSought(_Event):
+class ReportSought(_Event, frozen=True):
     """The last report to the store was looked for at the broker."""
 
     is_taken: bool
     """Whether the store has removed it, as it is written there."""
 
 
-class ReportMade(_Event):
+class ReportMade(_Event, frozen=True):
     """Event: there is a new report to the store."""
 
 
-@dataclass(frozen=True)
-class Saved(_Event):
+class Saved(_Event, frozen=True):
     """The state was saved."""
 
     took_s: float
@@ -54,15 +50,15 @@ class Saved(_Event):
     """Whether the merged deltas are trimmed, and all agents know that these are saved."""
 
 
-class Hastened(_Event):
+class Hastened(_Event, frozen=True):
     """The server may be killed soon, and its node be gone."""
 
 
-class StopAsked(_Event):
+class StopAsked(_Event, frozen=True):
     """The server was asked to end when nothing is left to merge."""
 
 
-class BrokerFailed(_Event):
+class BrokerFailed(_Event, frozen=True):
     """The broker does not answer; all further instructions of the round are void."""
 
 
@@ -79,8 +75,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """Read deltas from the broker, and merge them."""
 
     wait_s: float
@@ -91,40 +86,34 @@ class Read:
     """
 
 
-@dataclass(frozen=True)
-class Publish:
+class Publish(msgspec.Struct, frozen=True):
     """Publish the model to agents, and acknowledge what is merged."""
 
     is_whole: bool
     """Whether all of it is published, in place of what the broker has."""
 
 
-@dataclass(frozen=True)
-class SendFrame:
+class SendFrame(msgspec.Struct, frozen=True):
     """Send changes to dashboards, and answer those that have asked for more."""
 
     is_last: bool
 
 
-@dataclass(frozen=True)
-class SeekReport:
+class SeekReport(msgspec.Struct, frozen=True):
     """Look at the broker for the last report to the store."""
 
 
-@dataclass(frozen=True)
-class MakeReport:
+class MakeReport(msgspec.Struct, frozen=True):
     """Make a report of the changes for the store, if there are any."""
 
     is_last: bool
 
 
-@dataclass(frozen=True)
-class SendReport:
+class SendReport(msgspec.Struct, frozen=True):
     """Send the last report that was made to the store."""
 
 
-@dataclass(frozen=True)
-class Save:
+class Save(msgspec.Struct, frozen=True):
     """Save the state."""
 
     copies: bool
@@ -133,13 +122,11 @@ class Save:
     """Whether merged deltas are trimmed afterwards, and agents may forget them."""
 
 
-@dataclass(frozen=True)
-class WriteStory:
+class WriteStory(msgspec.Struct, frozen=True):
     """Write the story of the schedule into its file."""
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True):
     """Do nothing for a while."""
 
     pause_s: float

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tests.postgresql import PostgresqlServer
 
 
+pytest_plugins = ["tests.hangs"]
+
 # In tests, and in all processes that they start, each call of a kernel is checked: the library believes what
 # it is given. It is set before anything loads a kernel.
 os.environ.setdefault("CHIMBUKO_KERNELS_AS", "checked")

@@ -53,15 +53,25 @@ def _living_s() -> float:
     return total / TICKS
 
 
+def begin_here() -> None:
+    """Begin to count at nothing in a process that has not begun.
+
+    One that runs tests once more is a fork of the one that adds up what others have counted.
+    """
+    global _counting, _until_now_s
+    if _counting != os.getpid():
+        _counting, _until_now_s = os.getpid(), cpu_s()
+        _spent_s.clear()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Count at the end of each file, from the first test on: what was imported is no test's cost.
 
     To look at all processes takes milliseconds.
     """
-    global _counting, _until_now_s
-    if _counting != os.getpid():
-        _counting, _until_now_s = os.getpid(), cpu_s()
+    global _until_now_s
+    begin_here()
     result = yield
     if nextitem is None or nextitem.path != item.path:
         now_s = cpu_s()

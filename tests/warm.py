@@ -11,6 +11,7 @@ of memory, are marked ``cold``.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import fcntl
 import importlib
 import inspect
@@ -46,8 +47,8 @@ READ_EARLY = (
     *("NUMBA_", "OMP_", "OPENBLAS_", "CHIMBUKO_KERNELS", "CHIMBUKO_JOBS"),
 )
 """How variables begin that are read while Python starts and imports: with others there is a real start."""
-UNBUFFERED = "PYTHONUNBUFFERED"
-"""The one of them that is followed."""
+UNBUFFERED, SAYS_WHERE = FOLLOWED = ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER")
+"""Those of them that are followed."""
 LIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 _SUBREAPER = 36
 _NUMBER_BYTES = 4
@@ -102,13 +103,15 @@ class Warm:
             length = len(content).to_bytes(_NUMBER_BYTES, "big")
             socket.send_fds(connection, [length], [*descriptors, *request["kept"]])
             connection.sendall(content)
-            return int.from_bytes(connection.recv(_NUMBER_BYTES, socket.MSG_WAITALL), "big")
+            child = int.from_bytes(connection.recv(_NUMBER_BYTES, socket.MSG_WAITALL), "big")
+        assert child, "the Python that forks commands is gone"
+        return child
 
     def _connection(self, module: str) -> socket.socket:
         if module not in self._pythons:
             ours, theirs = socket.socketpair()
             words = [sys.executable, "-m", "tests.warm", module, str(theirs.fileno())]
-            environment = {name: value for name, value in os.environ.items() if name != UNBUFFERED}
+            environment = {name: value for name, value in os.environ.items() if name not in FOLLOWED}
             environment["OPENBLAS_NUM_THREADS"] = "1"
             with theirs:
                 python = _REAL(
@@ -145,7 +148,7 @@ def _early(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name.startswith(READ_EARLY) and name != UNBUFFERED
+        if name.startswith(READ_EARLY) and name not in FOLLOWED
     }
 
 
@@ -228,6 +231,8 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     _take_descriptors(descriptors, request["kept"])
     _open_standard(bool(request["environment"].get(UNBUFFERED)))
     _take_signals(request["ignored"], request["blocked"])
+    if request["environment"].get(SAYS_WHERE):
+        faulthandler.enable()
     sys.path[0] = request["folder"]
     sys.argv = request["words"][2:]
     sys.orig_argv[:] = request["words"]

@@ -20,7 +20,7 @@ from chimbuko.core.errors import ChimbukoError
 from chimbuko.runtime.process.lifetime import say_ready
 from chimbuko.runtime.process.signals import END, FROM_OTHERS, heed
 from chimbuko.runtime.process.wakeup import Ending
-from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import Front
 from chimbuko.viz.http.multiprocess import serving_together
@@ -69,7 +69,7 @@ def load() -> None:
     "--sweep", is_flag=True, hidden=True, help="Remove --jobs-folder if the parent process did not."
 )
 @click.option("--own-worker", is_flag=True, hidden=True, help="Start a worker at --jobs-broker.")
-@click.option("--bind", default=Front.bind, show_default=True, help="Address on which the server listens.")
+@click.option("--bind", default=LOOPBACK, show_default=True, help="Address on which the server listens.")
 @click.option("--certificate", type=click.Path(path_type=Path), help="Certificates in PEM, for TLS.")
 @click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate, in PEM.")
 @click.option("--public-url", default="", help="URL by which browsers reach the server.")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import redis
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
@@ -47,8 +47,7 @@ STARVED_END_S = 120.0
 """Time in seconds after which they are given up where their readers get no core."""
 
 
-@dataclass
-class Ending:
+class Ending(msgspec.Struct):
     """Progress of a node's streams since the end was asked for.
 
     It counts ticks, so that an agent that was stopped itself gives nothing up when it goes on.
@@ -131,8 +130,8 @@ class Agent:
         view = AgentTelemetry(spec.node, forks.pid, statistics, self._streams)
         self._news = ShortageNotices(broker, Path(spec.scratch).parents[1], spec.node)
         is_sampled = self._is_live and spec.config.node_samples
-        folder, is_first = spec.live_folder, spec.index == 0
-        self._node = NodeWatch(spec.node, broker, is_first, folder) if is_sampled else None
+        sampled = spec.node, broker, spec.index == 0, spec.live_folder, Path(spec.scratch)
+        self._node = NodeWatch(*sampled) if is_sampled else None
         self._link = SpoolShipper(
             broker,
             self._statistics,

@@ -11,8 +11,10 @@ import os
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import astuple, replace
 
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.streams.streamhandle import StreamHandle
@@ -24,8 +26,7 @@ LONGEST_WAIT_US = 3_600_000_000
 """Age in µs beyond which a step, like one from the future, belongs to a recorded trace."""
 
 
-@dataclass(frozen=True)
-class _Totals:
+class _Totals(msgspec.Struct, frozen=True):
     """Totals since the agent began."""
 
     at_s: float

@@ -7,9 +7,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import redis
 
 from chimbuko.ad.detectors import make_detector
@@ -30,8 +30,7 @@ ROOM_RETRY_S = 1.0
 """Pause before a stream for which there was no room is tried again."""
 
 
-@dataclass
-class _Candidate:
+class _Candidate(msgspec.Struct):
     """A stream that this agent is to read."""
 
     name: StreamName
@@ -42,8 +41,7 @@ class _Candidate:
     """Time at which its files are to be made; later than at once where there was no room for them."""
 
 
-@dataclass(frozen=True)
-class _Taken:
+class _Taken(msgspec.Struct, frozen=True):
     """An arrived stream, assigned to an instance of its program."""
 
     arrival: Arrival

@@ -10,9 +10,11 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 
 import redis
 
+from chimbuko.ad.handoff.looksfile import LOOKS, LooksFile
 from chimbuko.core.calls.record import Metadata
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.monitor.collector.collector import PERIOD_S, Collector
@@ -52,12 +54,17 @@ class NodeWatch:
         Whether this agent is the first of its node, which reports what belongs to no rank.
     folder
         Folder in which ranks leave their traces.
+    streams
+        Folder with those of the node's streams.
     """
 
-    def __init__(self, node: str, broker: RunBroker, is_first: bool, folder: str) -> None:
+    def __init__(self, node: str, broker: RunBroker, is_first: bool, folder: str, streams: Path) -> None:
         self._node, self._is_first = node, is_first
         self._broker = broker
         self._expected = ExpectedRanks(folder)
+        self._streams = streams
+        self._looks: dict[int, LooksFile] = {}
+        """File of the looks at each rank, by its process."""
         self._pids: dict[tuple[int, int], int] = {}
         self._news: deque[tuple[int, int, list[Metadata]]] = deque()
         self._wanted: deque[tuple[int, int]] = deque(maxlen=65_536)
@@ -149,6 +156,8 @@ class NodeWatch:
                 for pid in self._expected.look():
                     collector.expect(pid, time.time_ns() // 1000)
             collector.fast(time.time_ns() // 1000)
+            for look in collector.looks():
+                self._looks[look.pid].put(look.time_us, look.length_us, look.thread, look.is_asleep)
             if time.monotonic() >= period_due_s:
                 period_due_s = max(period_due_s + PERIOD_S, time.monotonic())
                 collector.period()
@@ -181,6 +190,7 @@ class NodeWatch:
                     # A stream of another machine, or another container, has numbers that mean nothing here.
                     if os.path.isdir(f"/proc/{pid}"):
                         self._pids[program, rank] = pid
+                        self._looks[pid] = LooksFile(self._streams / f"{program}-{rank}" / LOOKS)
                         collector.watch(Watched(pid, program, rank))
             for one in metadata:
                 pid = self._pids.get((program, rank), 0)

@@ -7,8 +7,8 @@ open.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -49,8 +49,7 @@ was, nine times in ten, not ended by then.
 """
 
 
-@dataclass(frozen=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """Statistics of the inclusive runtimes of the open calls' functions, in µs, float64[calls] each."""
 
     seen: Float64Array
@@ -199,8 +198,7 @@ def is_long_open(opened: OpenCalls, silence_us: float) -> bool:
     return bool(opened.newest_us - first_us + silence_us >= LEAST_US)
 
 
-@dataclass(frozen=True)
-class OverdueCall:
+class OverdueCall(msgspec.Struct, frozen=True):
     """One overdue call."""
 
     place: tuple[int, int]
@@ -211,8 +209,7 @@ class OverdueCall:
     record: PackedRecords
 
 
-@dataclass(frozen=True)
-class Overdue:
+class Overdue(msgspec.Struct, frozen=True):
     """Overdue calls of a stream at one moment."""
 
     calls: Sequence[OverdueCall]

@@ -7,9 +7,9 @@ streams do depends on it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
@@ -67,8 +67,7 @@ class _FrameHead(msgspec.Struct, array_like=True):
 _heads = msgspec.msgpack.Decoder(_FrameHead)
 
 
-@dataclass(frozen=True)
-class AgentSpools:
+class AgentSpools(msgspec.Struct, frozen=True):
     """Spools of one agent: those of its streams, and its own."""
 
     streams: list[StreamHandle]
@@ -81,8 +80,7 @@ class AgentSpools:
         return [self.own, *(stream.delivery for stream in self.streams)]
 
 
-@dataclass(frozen=True)
-class AgentReports:
+class AgentReports(msgspec.Struct, frozen=True):
     """Reports of one agent beside what its streams have found."""
 
     telemetry: AgentTelemetry

@@ -8,7 +8,6 @@ found go to the store as records of normal calls.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import msgspec
 
@@ -37,8 +36,7 @@ LATEST_S = 20.0
 _requests = msgspec.msgpack.Decoder(WaitsRequest)
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True):
     """One question about one stream."""
 
     interval: Interval

@@ -154,7 +154,8 @@ class Detection:
         self.statistics.note_anomalies(of, said.lost_us[said.is_anomaly], said.score[said.is_anomaly])
         columns = said.score, said.lost_us, said.expected_us, said.spread_us, said.seen
         # A kernel that meets an array that is not contiguous is compiled once more, in mid-stream.
-        return Selection(rows, said.is_anomaly, *map(np.ascontiguousarray, columns))
+        score, lost_us, expected_us, spread_us, seen = map(np.ascontiguousarray, columns)
+        return Selection(rows, said.is_anomaly, score, lost_us, expected_us, spread_us, seen)
 
     def _verdicts(self, calls: Rows) -> Verdicts:
         timers = calls["function"].astype(np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -28,8 +27,7 @@ from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.runtime.protocol.messages import PathTimes
 
 
-@dataclass(frozen=True)
-class StepResult:
+class StepResult(msgspec.Struct, frozen=True):
     """Result of one step."""
 
     records: PackedRecords
@@ -43,8 +41,7 @@ class StepResult:
         return sum(map(len, msgspec.structs.astuple(self.records)))
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(msgspec.Struct, frozen=True):
     """Upper bounds of the rows that are handed out next."""
 
     timers: Int64Array
@@ -54,8 +51,7 @@ class Extent:
     paths: int
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(msgspec.Struct, frozen=True):
     """Findings of one stream for the other agents and the parameter server."""
 
     learned: Learned
@@ -64,8 +60,7 @@ class Findings:
     """``PATH`` rows: calls by call path; functions are the stream's timer ids."""
 
 
-@dataclass(frozen=True)
-class _Numbered:
+class _Numbered(msgspec.Struct, frozen=True):
     """Step with its collective operations among its messages, each with its number on its channel.
 
     This and the following are the stages of a step: each has the one before it, ``of``, and is what the next
@@ -77,8 +72,7 @@ class _Numbered:
     notes: Notes
 
 
-@dataclass(frozen=True)
-class _Built:
+class _Built(msgspec.Struct, frozen=True):
     """Step whose calls are rebuilt, with messages and counter values attached."""
 
     of: _Numbered
@@ -86,8 +80,7 @@ class _Built:
     interval_us: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class _OnPaths:
+class _OnPaths(msgspec.Struct, frozen=True):
     """Step whose calls have their call paths.
 
     It also has the usual runtimes on these paths, and the time of callees that are left out at times.
@@ -96,8 +89,7 @@ class _OnPaths:
     of: _Built
 
 
-@dataclass(frozen=True)
-class _Judged:
+class _Judged(msgspec.Struct, frozen=True):
     """Step whose calls were learned from and judged."""
 
     of: _Built
@@ -106,8 +98,7 @@ class _Judged:
     selection: Selection
 
 
-@dataclass(frozen=True)
-class _Selected:
+class _Selected(msgspec.Struct, frozen=True):
     """Step whose calls to record are chosen."""
 
     of: _Judged
@@ -117,8 +108,7 @@ class _Selected:
     """Calls to record."""
 
 
-@dataclass(frozen=True)
-class _Described:
+class _Described(msgspec.Struct, frozen=True):
     """Counters, launches and GPU threads of the calls to record."""
 
     counters: StepCounters
@@ -126,8 +116,7 @@ class _Described:
     is_gpu: UInt8Array
 
 
-@dataclass
-class _Totals:
+class _Totals(msgspec.Struct):
     """Running totals of a stream."""
 
     steps: int = 0
@@ -184,6 +173,11 @@ class StreamAnalysis:
         self._totals.add(step, count, self._launches.gpu_us(built.stacks))
         calls, left_out = built.stacks.calls, selected.selection.left_out
         return StepResult(records, count, _by_name(calls["function"][left_out], names))
+
+    def read_looks(self, looks: Rows) -> None:
+        """Learn what threads did at moments of the step that was analysed last, ``LOOK`` rows by time."""
+        if len(looks):
+            self._paths.read_looks(self._stacks, looks)
 
     def _number(self, read: TraceStep, names: StreamNames) -> _Numbered:
         step, notes = self._channels.read(read, names)
@@ -398,8 +392,7 @@ def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:
     return {names.timer_name(function): number for function, number in numbers.items()}
 
 
-@dataclass(frozen=True)
-class StreamIdentity:
+class StreamIdentity(msgspec.Struct, frozen=True):
     """Identity of a stream, which is part of every record."""
 
     program: int

@@ -13,9 +13,9 @@ judged by the rank's own calls since then, which the fourth part holds.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -27,8 +27,7 @@ from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.core.statistics.schema import FLAGS, TableSchema
 
 
-@dataclass
-class _Sums:
+class _Sums(msgspec.Struct):
     """Sums of one function; fields as in ``FLAGGED_STEPS``."""
 
     steps: int
@@ -97,8 +96,7 @@ _NO_TIMERS = np.empty(0, np.int64)
 _UNSEEN = np.array([np.inf, -np.inf])
 
 
-@dataclass(frozen=True)
-class Learned:
+class Learned(msgspec.Struct, frozen=True):
     """Statistics of a stream's own calls, by timer."""
 
     timers: Timers

@@ -6,9 +6,9 @@ it sends to the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from chimbuko.ad.analysis.streamstatistics import Learned
@@ -181,15 +181,14 @@ class Traffic:
         self._places[self._destinations[1 : self._count]] = np.arange(1, self._count)
 
 
-@dataclass(frozen=True)
-class StreamTelemetry:
+class StreamTelemetry(msgspec.Struct, frozen=True):
     """Telemetry of one stream, as it is handed to the agent."""
 
     traffic: Rows
     """``TRAFFIC`` rows of messages that were not taken."""
     paces: Rows
     """``PACE`` rows of windows that have ended; functions are the stream's timer ids."""
-    flagged_steps: Rows = field(default_factory=lambda: flaggedsteps.empty(0))
+    flagged_steps: Rows = msgspec.field(default_factory=lambda: flaggedsteps.empty(0))
     """``FLAGGED_STEPS`` rows that were not taken; functions are timer ids."""
 
     @classmethod

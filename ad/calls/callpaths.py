@@ -8,13 +8,23 @@ import numpy as np
 
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
-from chimbuko.ad.kernels.callpaths import follow_paths
-from chimbuko.core.arrays import BoolArray, Int64Array, Rows, UInt8Array
+from chimbuko.ad.kernels.callpaths import follow_paths, note_looks
+from chimbuko.core.arrays import BoolArray, Int64Array, Rows, UInt8Array, as_table
 from chimbuko.core.calls.pathtable import MOST_PATHS, PATH_TIME, PathTable
 from chimbuko.core.kernels.paths import NONE, OTHERS
 
 MOST_DEPTH = 64
 """Maximum depth of a call path: deeper calls have none, as a recursion would have one for each level."""
+LOOK = np.dtype(
+    [
+        ("time_us", np.uint64),
+        ("length_us", np.uint32),  # time since the look before, for which this one stands
+        ("thread", np.int32),  # TAU's id
+        ("is_asleep", np.uint8),
+    ],
+    align=True,
+)
+"""One look at a thread: whether it was asleep at that moment."""
 MOST_TIMES = 256
 """Maximum number of paths of a rank whose runtimes are stored: 3 kB."""
 
@@ -60,6 +70,14 @@ class CallPaths:
             stacks.thread_count,
         )
 
+    def read_looks(self, stacks: CallStacks, looks: Rows) -> None:
+        """Add looks at threads, ``LOOK`` rows by time, to the paths that these were on in the step; ``read``
+        comes first.
+        """
+        note_looks(
+            stacks.calls, stacks.count, as_table(looks), stacks.numbers_of(looks["thread"]), self._table.all
+        )
+
     def callers(self, called: BoolArray, is_passed_on: UInt8Array) -> BoolArray:
         """Return which functions call any of these, bool[timers]; where ``is_passed_on`` is set for a caller,
         uint8[timers], also which call that one.
@@ -103,7 +121,7 @@ class CallPaths:
         The rows are valid until the next call.
         """
         rows = self._table.rows
-        # Memory is used again: 4,096 paths are 330 kB, of which fresh pages would take most of the time.
+        # Memory is used again: 4,096 paths are 430 kB, of which fresh pages would take most of the time.
         if len(self._handed_out) < len(rows):
             self._handed_out = self._table.all.copy()
         handed_out = self._handed_out[: len(rows)]

@@ -7,9 +7,8 @@ that is sent on a channel is the one for which the n-th receive was posted there
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from chimbuko.ad.calls.selection import NO_ROWS, table
 from chimbuko.ad.kernels import channels as kernels

@@ -5,8 +5,6 @@ A launch that is reported later than its GPU call completes a record that was al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -25,8 +23,7 @@ MOST_WAITING = 500
 """Maximum number of records that wait for their launch."""
 
 
-@dataclass
-class Waiting:
+class Waiting(msgspec.Struct):
     """Record of a GPU call whose launch was not known when the record was put out."""
 
     identity: int

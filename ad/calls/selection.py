@@ -7,8 +7,7 @@ are kept whenever, and by however many agents, the trace is analysed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -23,8 +22,7 @@ def table(dtype: np.dtype[np.void], rows: int) -> Table:
     return as_table(np.empty(rows, dtype))
 
 
-@dataclass(frozen=True)
-class CallMetrics:
+class CallMetrics(msgspec.Struct, frozen=True):
     """Increase of metrics in selected calls, call by call in the order of their selection."""
 
     counts: Int32Array
@@ -33,8 +31,7 @@ class CallMetrics:
     """``COUNTER`` rows."""
 
 
-@dataclass(frozen=True)
-class StepCounters:
+class StepCounters(msgspec.Struct, frozen=True):
     """Counters of one step."""
 
     metrics: CallMetrics
@@ -45,8 +42,7 @@ class StepCounters:
     """``COUNTER`` rows: last value of each watched counter, in order of first appearance."""
 
 
-@dataclass(frozen=True)
-class CallLaunches:
+class CallLaunches(msgspec.Struct, frozen=True):
     """Calls that launched selected ones on a GPU, in the order of their selection."""
 
     steps: Int32Array
@@ -73,8 +69,7 @@ PARALLEL = "rows", "is_anomaly", "score", "severity_us", "expected_us", "spread_
 """Fields of a selection that have one element per call."""
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Selected calls of a step, as parallel arrays with one element per call."""
 
     rows: npt.NDArray[np.int32]
@@ -88,7 +83,7 @@ class Selection:
     spread_us: Float64Array
     seen: Float64Array
     """Number of calls of the function known when the call was judged."""
-    left_out: npt.NDArray[np.int32] = field(default_factory=lambda: NO_ROWS, kw_only=True)
+    left_out: npt.NDArray[np.int32] = NO_ROWS
     """Rows of abnormal calls that are not recorded, as there are too many of their function."""
 
     @property
@@ -100,9 +95,8 @@ class Selection:
         """Return the selection without these calls, given by their index."""
         is_kept = np.ones(len(self.rows), np.bool_)
         is_kept[left_out] = False
-        return Selection(
-            *(getattr(self, name)[is_kept] for name in PARALLEL), left_out=np.sort(self.rows[left_out])
-        )
+        kept = {name: getattr(self, name)[is_kept] for name in PARALLEL}
+        return Selection(**kept, left_out=np.sort(self.rows[left_out]))
 
     @classmethod
     def none(cls) -> Selection:

@@ -11,7 +11,7 @@ from chimbuko.ad.kernels import stack
 from chimbuko.ad.kernels.calls import ENTRY, EXIT, build_calls
 from chimbuko.ad.kernels.points import chain_points
 from chimbuko.ad.kernels.stack import CALL, POINT, THREAD
-from chimbuko.core.arrays import Table, as_table
+from chimbuko.core.arrays import Int32Array, Table, as_table
 from chimbuko.core.calls.census import LOST_EXIT, TOO_DEEP
 from chimbuko.core.traceschema import (
     EVENT_THREAD,
@@ -161,6 +161,11 @@ class CallStacks:
         """Number of calls that are open after the step."""
         tops = self.threads["top"][: self.thread_count]
         return int((self.calls["depth"][tops[tops != stack.NONE]] + 1).sum())
+
+    def numbers_of(self, threads: Int32Array) -> Int32Array:
+        """Return the number of each of TAU's threads in ``calls``, -1 where none was seen; int32[n]."""
+        numbers: Int32Array = self._thread_numbers[threads]
+        return numbers
 
     @property
     def is_main_open(self) -> bool:

@@ -6,8 +6,7 @@ of each call that is still open, and the records whose window has not filled yet
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -25,8 +24,7 @@ from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 
 
-@dataclass(frozen=True)
-class StepFacts:
+class StepFacts(msgspec.Struct, frozen=True):
     """Facts that the records of a step have in common."""
 
     step: int

@@ -9,19 +9,19 @@ runtimes into judgements. It keeps no state: what is known is in the table, whic
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Protocol
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.core.config import DETECTORS, AnalysisConfig
 from chimbuko.core.statistics.schema import TableSchema
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Ordinary runtimes of some functions."""
 
     edges_us: Float64Array
@@ -37,8 +37,7 @@ class Limits:
     """
 
 
-@dataclass(frozen=True)
-class Judgements:
+class Judgements(msgspec.Struct, frozen=True):
     """Judgements of a detector about calls, float64[calls] each."""
 
     score: Float64Array
@@ -49,8 +48,7 @@ class Judgements:
     """Number of calls of the function that were known."""
 
 
-@dataclass(frozen=True)
-class Verdicts:
+class Verdicts(msgspec.Struct, frozen=True):
     """Labels of calls with the numbers that they follow from, as parallel arrays.
 
     A call is abnormal where its score reaches the threshold of its function, and the time it lost the least

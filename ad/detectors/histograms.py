@@ -3,8 +3,8 @@
 HBOS (histogram-based outlier score) flags a call where few others of its function are. COPOD (copula-based
 outlier detection) flags a call where few others of its peak are longer, or shorter.
 
-The definitions are those of the C++ Chimbuko 7.0, with these differences; docs/detection.md shows what each
-mends.
+The definitions are those of the C++ Chimbuko 7.0, with these differences; docs/internals/detection.md shows
+what each mends.
 
 - Histograms are rebuilt from counts in fixed buckets, which merge exactly. Theirs were merged by splitting
   the counts of one over the bins of the other, so that the result depended on the order.

@@ -1,7 +1,7 @@
 """The default detector: a call is abnormal beyond the end of its function's ordinary runtimes.
 
 That end is extrapolated from the spread of the bulk of the calls, so the abnormal calls, which are among the
-statistics, do not move the limit. docs/detection.md compares it with others.
+statistics, do not move the limit. docs/internals/detection.md compares it with others.
 """
 
 from __future__ import annotations

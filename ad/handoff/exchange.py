@@ -16,10 +16,10 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -79,8 +79,7 @@ class Cell(IntEnum):
     """Flag: 1 once nobody writes the stream any more (set by the agent, without the lock)."""
 
 
-@dataclass(frozen=True)
-class Outbox:
+class Outbox(msgspec.Struct, frozen=True):
     """Findings that a stream's process left, and nobody took."""
 
     generation: int

@@ -12,10 +12,10 @@ import mmap
 import os
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from chimbuko.ad.handoff.sparsefile import allocated
@@ -214,8 +214,7 @@ def record_steps(steps: Iterable[TraceStep], names: StreamNames, rank: int) -> I
         opened = _open_at(recorded, end_us + 1, names)
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(msgspec.Struct, frozen=True):
     """Contents of a flight recorder."""
 
     steps: list[RecordedStep]

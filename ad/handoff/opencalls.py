@@ -8,10 +8,10 @@ writes, the agent only reads, except that it notes the calls it has reported; ne
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from chimbuko.ad.calls.reportedcalls import REPORT, Reports
@@ -41,8 +41,7 @@ class _Cell(IntEnum):
     """Number of reports that the agent has left."""
 
 
-@dataclass(frozen=True)
-class OpenCalls:
+class OpenCalls(msgspec.Struct, frozen=True):
     """Calls that are open after a step."""
 
     steps: int

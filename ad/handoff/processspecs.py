@@ -91,6 +91,7 @@ class StreamProcessSpec(msgspec.Struct, frozen=True):
     spool: str
     names: str
     open_calls: str
+    looks: str
     recorder: str
     config: AnalysisConfig
     first_rank: int = 0

@@ -18,11 +18,11 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from chimbuko.core.calls.record import CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import HEAD, PackedRecords, joined
@@ -101,17 +101,16 @@ _encoder = msgspec.msgpack.Encoder()
 _batches = msgspec.msgpack.Decoder(RecordBatch)
 
 
-@dataclass(frozen=True)
-class SpoolFrame:
+class SpoolFrame(msgspec.Struct, frozen=True):
     """Findings of some steps of a stream."""
 
     records: PackedRecords
     steps: list[StepCount]
     metadata: list[Metadata]
     health: StreamHealth
-    counter_statistics: list[CounterStatistics] = field(default_factory=list)
+    counter_statistics: list[CounterStatistics] = msgspec.field(default_factory=list)
     """Statistics of all counters, where they are due."""
-    left_out: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = msgspec.field(default_factory=dict)
     """Number of abnormal calls of each function that are not recorded."""
     paths: PathTimes | None = None
     """Runtimes by call path, at the end of the stream."""
@@ -139,8 +138,7 @@ class SpoolFrame:
         )
 
 
-@dataclass
-class _Segment:
+class _Segment(msgspec.Struct):
     path: Path
     size_bytes: int
     severities_us: list[float]

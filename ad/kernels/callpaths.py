@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.arrays import Float64Array, Int64Array, Table, UInt64Array
+from chimbuko.core.kernels.arrays import zeros
 from chimbuko.core.kernels.declare import inlined, inner, kernel
 from chimbuko.core.kernels.paths import OTHERS, begin_path, child_of
 
@@ -178,6 +179,43 @@ def follow_paths(
             _spend(rows[np.uint64(call.path)], call, np.int64(open_us - np.int64(call.child_us) - inside_us))
             inside_us = open_us
             at = int(call.parent)
+
+
+@kernel
+def note_looks(calls: Table, total: int, looks: Table, threads: npt.NDArray[np.int32], rows: Table) -> None:
+    """Add looks at threads to the paths of the innermost calls that were open then.
+
+    Parameters
+    ----------
+    calls, total
+        ``CALL`` rows with their paths, and their number.
+    looks, threads
+        ``LOOK`` rows by time, and the number of each one's thread in ``calls`` or NONE, int32[looks].
+    rows
+        ``PATH`` rows.
+    """
+    count = len(looks)
+    found = zeros(count)
+    next_look = 0
+    for at in range(total):
+        entry, exit_ = calls[np.uint64(at)].entry, calls[np.uint64(at)].exit
+        # Calls of one thread begin one after the other, those of several threads nearly so.
+        while next_look < count and looks[next_look].time_us < entry:
+            next_look += 1
+        while next_look > 0 and looks[next_look - 1].time_us >= entry:
+            next_look -= 1
+        number = next_look
+        while number < count and (exit_ == 0 or looks[number].time_us < exit_):
+            if threads[number] == calls[np.uint64(at)].thread:
+                # Who is called stands behind its callers.
+                found[number] = at + 1
+            number += 1
+    for number in range(count):
+        if found[number] != 0:
+            row = rows[np.uint64(calls[np.uint64(found[number] - 1)].path)]
+            row.looked_us += np.float64(looks[number].length_us)
+            if looks[number].is_asleep != 0:
+                row.asleep_us += np.float64(looks[number].length_us)
 
 
 @inner

@@ -3,7 +3,7 @@
 The tail of the slowest common mode is taken as log-normal: the logarithm of the runtime against the
 normal quantile is a straight line there, which holds exactly for log-normal runtimes, within 4 % for
 gamma ones, and bends far too little to matter elsewhere. The few largest calls, among which the
-anomalies are, take no part in the fit. docs/detection.md has the evidence for each constant.
+anomalies are, take no part in the fit. docs/internals/detection.md has the evidence for each constant.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ merges.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array, Int64Array, longer
@@ -17,18 +17,17 @@ from chimbuko.runtime.protocol.messages import NO_EPOCH, FunctionName, ModelUpda
 from chimbuko.runtime.protocol.partition import part_of_function
 
 
-@dataclass
-class _PublishedRows:
+class _PublishedRows(msgspec.Struct):
     """Model rows that one part of the server has published."""
 
     server: int = 0
     version: int = 0
     closed_epoch: int = NO_EPOCH
-    functions: list[tuple[int, str]] = field(default_factory=list)
+    functions: list[tuple[int, str]] = msgspec.field(default_factory=list)
     """Functions in the order of the part's numbers."""
-    numbers: dict[tuple[int, str], int] = field(default_factory=dict)
+    numbers: dict[tuple[int, str], int] = msgspec.field(default_factory=dict)
     """Number that the part has given to each function."""
-    own: dict[tuple[int, str], int] = field(default_factory=dict)
+    own: dict[tuple[int, str], int] = msgspec.field(default_factory=dict)
     """Agent's number of each of its functions that the part merges."""
 
 

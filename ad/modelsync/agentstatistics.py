@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -192,8 +191,7 @@ nobody judges by them.
 """
 
 
-@dataclass(frozen=True)
-class StreamShare:
+class StreamShare(msgspec.Struct, frozen=True):
     """Findings of one stream that nobody has sent yet."""
 
     program: int
@@ -202,13 +200,12 @@ class StreamShare:
     learned: Learned
     steps: Sequence[StepCount] = ()
     """Steps since the last delta."""
-    telemetry: StreamTelemetry = field(default_factory=StreamTelemetry.none)
-    paths: Rows = field(default_factory=lambda: NO_PATHS)
+    telemetry: StreamTelemetry = msgspec.field(default_factory=StreamTelemetry.none)
+    paths: Rows = msgspec.field(default_factory=lambda: NO_PATHS)
     """``PATH`` rows; functions are timers."""
 
 
-@dataclass(frozen=True)
-class Outgoing:
+class Outgoing(msgspec.Struct, frozen=True):
     """One round of deltas, and what of each stream is in it."""
 
     round: int

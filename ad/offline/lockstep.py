@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from chimbuko.ad.agent.overduecalls import OverdueSearch, breaks_off, is_long_open
 from chimbuko.ad.analysis.streamanalysis import Findings, StreamIdentity
@@ -66,15 +67,14 @@ class Unsent:
             forget_calls(self._paths)
 
 
-@dataclass
-class _Member:
+class _Member(msgspec.Struct):
     """One of the streams, as its epochs have shown it."""
 
     identity: StreamIdentity
     unsent: Unsent
     closed: int | None = None
     """Last epoch that it has closed; None before it has begun."""
-    names: StreamNames = field(default_factory=StreamNames)
+    names: StreamNames = msgspec.field(default_factory=StreamNames)
     health: StreamHealth | None = None
     """Totals that are not in a delta yet."""
     opened: OpenCalls | None = None

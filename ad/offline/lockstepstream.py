@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from chimbuko.ad.analysis.streamanalysis import Findings, StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.opencalls import OpenCalls
@@ -26,8 +28,7 @@ Put = Callable[[str, SpoolFrame], None]
 """Function that takes what a stream has found for the store, with the stream's key."""
 
 
-@dataclass(frozen=True)
-class StreamModel:
+class StreamModel(msgspec.Struct, frozen=True):
     """Global model for one stream."""
 
     table: Float64Array
@@ -35,8 +36,7 @@ class StreamModel:
     version: int
 
 
-@dataclass(frozen=True)
-class EpochClosed:
+class EpochClosed(msgspec.Struct, frozen=True):
     """Statistics that a stream brings when it closes an epoch; at its end it closes all of them."""
 
     key: str
@@ -53,8 +53,7 @@ class EpochClosed:
     """Whether the stream stopped without an end."""
 
 
-@dataclass(frozen=True)
-class RecordedFile:
+class RecordedFile(msgspec.Struct, frozen=True):
     """Place of a recorded stream."""
 
     path: Path
@@ -153,13 +152,12 @@ class LockstepStream:
         return EpochClosed(self.key, epoch, given.findings, given.steps, names)
 
 
-@dataclass
-class _Given:
+class _Given(msgspec.Struct):
     """Results that a stream has handed out since it closed its last epoch."""
 
     generation: int = 0
     """Number of epochs that it has closed."""
-    findings: list[Findings] = field(default_factory=list)
-    steps: list[StepCount] = field(default_factory=list)
+    findings: list[Findings] = msgspec.field(default_factory=list)
+    steps: list[StepCount] = msgspec.field(default_factory=list)
     sizes: tuple[int, int] = (0, 0)
     """Numbers of timers and of metadata that are named."""

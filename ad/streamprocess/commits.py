@@ -5,7 +5,9 @@ due. It knows no clock: the caller gives the time.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from chimbuko.ad.analysis.streamanalysis import StepResult, StreamAnalysis
 from chimbuko.ad.handoff import outbox
@@ -78,8 +80,7 @@ class Uncommitted:
         return [result.count for result in self._results]
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """Facts of a stream that the store has, beside its calls and steps."""
 
     metadata: frozenset[tuple[int, int, str]] = frozenset()

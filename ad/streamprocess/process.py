@@ -19,6 +19,7 @@ from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
+from chimbuko.ad.handoff.looksfile import LooksFile
 from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
@@ -79,6 +80,7 @@ class StreamProcess:
         self._names_file = NamesFile(Path(spec.names))
         self._names_file.load_into(self._names)
         self._open_calls = OpenCallsFile(Path(spec.open_calls))
+        self._looks = LooksFile(Path(spec.looks))
         self._recorder = FlightRecorder(Path(spec.recorder), spec.config.recorder_bytes, spec.rank)
         self._recorded_to = self._recorder.last_step
         self._source: TraceSource | None = None
@@ -245,6 +247,7 @@ class StreamProcess:
             self._recorder.append(step, self._open_calls.entries(entry))
         self._analysis.expect(self._open_calls.new_reports())
         result = self._analysis.analyse(step, self._names)
+        self._analysis.read_looks(self._looks.take(result.count.end_us))
         self._uncommitted.add(result)
         self._schedule.note(result, step.size_bytes, self._analysis.steps)
         self._open_calls.publish(self._analysis.stacks, result.count)

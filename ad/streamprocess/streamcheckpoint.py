@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import pickle
 import struct
-from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -28,8 +28,7 @@ from chimbuko.runtime.process.lifetime import log
 Array = npt.NDArray[Any]
 
 
-@dataclass
-class Checkpoint:
+class Checkpoint(msgspec.Struct):
     """State of a stream's process between two steps."""
 
     analysis: StreamAnalysis

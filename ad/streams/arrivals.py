@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from chimbuko.capture.follow.instances import FIRST_RANK, aside_of, first_rank_of, number, parse_aside
 from chimbuko.capture.follow.steps import INDEX, is_closed
@@ -25,8 +27,7 @@ and the next one puts its own in its place; the files may be on a network file s
 """
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """A stream that has appeared."""
 
     name: StreamName
@@ -45,8 +46,7 @@ class Arrival:
         return replace(self.name, rank=rank + first_rank, first_rank=first_rank)
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(msgspec.Struct, frozen=True):
     """An instance of a program, as far as its streams have appeared."""
 
     number: int = 0
@@ -58,12 +58,11 @@ class Instance:
         return {arrival.name.rank - arrival.name.first_rank for arrival in self.arrivals}
 
 
-@dataclass
-class _Path:
+class _Path(msgspec.Struct):
     """State of one path."""
 
-    first_ranks: set[int] = field(default_factory=set)
-    contacts: set[str] = field(default_factory=set)
+    first_ranks: set[int] = msgspec.field(default_factory=set)
+    contacts: set[str] = msgspec.field(default_factory=set)
     is_free: bool = False
     """Whether the files of its last instance were set aside, or its contact file was removed."""
 

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.handoff.looksfile import LOOKS
 from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.processspecs import READER, StreamProcessSpec
@@ -250,6 +251,7 @@ class StreamHandle:
             spool=str(self.delivery.folder),
             names=str(self._names_path),
             open_calls=str(self._open_calls_path),
+            looks=str(self.folder / LOOKS),
             recorder=str(self.recorder_path),
             config=self.config,
             first_rank=self.name.first_rank,

@@ -10,7 +10,7 @@ passes over all of them in an order of chance, and the median is what was measur
 the analysis keep to its cores, or have its quota together. The work of a step is measured anew before each
 run, so that a machine that becomes faster or slower meanwhile is no error of the model. The exit code is 1
 where the predictions are not what is required. Some 22 minutes on two cores that have nothing else to do.
-With --keep the runs are kept beside this file, for docs/insitu.md (benchmarks/report.py --document insitu,
+With --keep the runs are kept beside this file, for docs/howto/insitu.md (report.py --document insitu,
 which prints them by --kept), and what is usual of the analysis in the package, for predictions of
 runs that have not shown it.
 """

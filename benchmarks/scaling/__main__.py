@@ -7,7 +7,7 @@ With --measure the services of a run serve simulated nodes, and agents read real
 kept in measured.json beside this file, and unit costs that follow from it in the package, where ``chimbuko
 model pipeline`` has them. A machine may be slower in one quarter of an hour than in another: --more measures
 all loads once more, and means count. Without these options tables are made of what was measured:
-docs/scaling.md is (benchmarks/report.py).
+docs/internals/scaling.md is (benchmarks/report.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Run: python -m benchmarks.transports [--only kills|cost|follow|metadata ...] [--rounds N] [--json]
 
-All of it takes half an hour, on a machine that has nothing else to do; docs/transports.md has the tables.
+Takes half an hour on a machine that has nothing else to do; its tables are in docs/internals/transports.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a command costs, with all of its processes: one command against another, in turns.
 
-Run: python -m benchmarks.whole [--only PART ...] [--rounds N] [--json]      (runs of our own)
+Run: python -m benchmarks.whole [--only PART ...] [--rounds N] [--processes] [--json]    (runs of our own)
      python -m benchmarks.whole NAME='COMMAND' NAME='COMMAND' ... [--rounds N] [--json]
 
 CPU-seconds are user and system time of all processes below the command, also of those that outlive their
@@ -60,14 +60,16 @@ def difference(mine: Sequence[float], its: Sequence[float]) -> str:
     return f"{statistics.mean(differences):+.2f} ± {margin:.2f}"
 
 
-def as_tables(results: list[Result]) -> str:
-    """Costs of all cases beside those of the first one, of a unit of work, and whose the CPU time was."""
+def as_tables(results: list[Result], with_processes: bool = False) -> str:
+    """Costs of all cases beside those of the first one, of a unit of work, and perhaps of each process."""
     named = {result.case.name: result for result in results}
     texts = [_whole_table(results)]
     if beyond := [_beyond(result, named[result.case.base]) for result in results if result.case.base]:
         texts.append(table(("command", "beyond", "of it", "CPU time"), beyond))
-    by_process = [row for result in results for row in _by_process(result)]
-    return "\n\n".join([*texts, table(("command", "process", "CPU s"), by_process)])
+    if with_processes:
+        by_process = [row for result in results for row in _by_process(result)]
+        texts.append(table(("command", "process", "CPU s"), by_process))
+    return "\n\n".join(texts)
 
 
 def _whole_table(results: list[Result]) -> str:
@@ -121,6 +123,7 @@ def main() -> None:
     parser.add_argument("commands", nargs="*", metavar="NAME=COMMAND")
     parser.add_argument("--only", metavar="PART", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--processes", action="store_true", help="also print whose the CPU time was")
     parser.add_argument("--json", action="store_true", help="print all that was measured as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -134,7 +137,7 @@ def main() -> None:
         print(json.dumps([asdict(result) for result in results], indent=1))
     else:
         print(f"Median of {options.rounds} rounds, with the range; differences with a 95 % interval")
-        print(as_tables(results))
+        print(as_tables(results, options.processes))
 
 
 if __name__ == "__main__":

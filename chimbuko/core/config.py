@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from chimbuko.core.errors import ConfigError
@@ -12,8 +10,7 @@ METRICS = ("exclusive", "inclusive")
 """Kinds of runtime that can be judged; the first is the default."""
 
 
-@dataclass(frozen=True)
-class DetectorEntry:
+class DetectorEntry(msgspec.Struct, frozen=True):
     """Detector: the place of its class, its usual threshold, and what it learns."""
 
     maker: str

@@ -6,7 +6,7 @@ from __future__ import annotations
 class ChimbukoError(Exception):
     """Root of all errors that the command line shows as one line.
 
-    Each class has its own exit code; ``docs/cli.md`` lists them.
+    Each class has its own exit code; ``docs/reference/exit-codes.md`` lists them.
     """
 
     exit_code = 1

@@ -9,10 +9,10 @@ request of a message (``comm_details``), and what MPI did beside messages (``mpi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import UInt64Array
@@ -175,15 +175,14 @@ def unnamed_timer(number: int) -> str:
     return f"timer {number} (name not received)"
 
 
-@dataclass
-class StreamNames:
+class StreamNames(msgspec.Struct):
     """Names that the attributes of one stream have given so far. Ids are the stream's own, not global."""
 
-    timers: dict[int, str] = field(default_factory=dict)
-    counters: dict[int, str] = field(default_factory=dict)
-    event_types: dict[int, str] = field(default_factory=dict)
+    timers: dict[int, str] = msgspec.field(default_factory=dict)
+    counters: dict[int, str] = msgspec.field(default_factory=dict)
+    event_types: dict[int, str] = msgspec.field(default_factory=dict)
     program: str = ""
-    metadata: dict[tuple[int, int, str], str] = field(default_factory=dict)
+    metadata: dict[tuple[int, int, str], str] = msgspec.field(default_factory=dict)
     """Value of each (rank, thread, key)."""
     last_timer: int = 0
     """Highest number of a timer that shares ``OTHER_TIMER``, which alone is in ``timers``; 0 for none."""
@@ -215,8 +214,7 @@ class StreamNames:
         return int(kind)
 
 
-@dataclass(frozen=True)
-class TraceStep:
+class TraceStep(msgspec.Struct, frozen=True):
     """One step of one stream.
 
     The arrays are views of the reader's buffers and are valid until its next step is read.
@@ -230,9 +228,9 @@ class TraceStep:
     """Rows (N, 8), columns ``COMM_*``."""
     counters: UInt64Array
     """Rows (N, 6), columns ``COUNTER_*``."""
-    details: UInt64Array = field(default_factory=lambda: NO_DETAILS)
+    details: UInt64Array = msgspec.field(default_factory=lambda: NO_DETAILS)
     """Rows (N, 2), columns ``DETAIL_*``, as many as ``comms``, or none."""
-    operations: UInt64Array = field(default_factory=lambda: NO_OPERATIONS)
+    operations: UInt64Array = msgspec.field(default_factory=lambda: NO_OPERATIONS)
     """Rows (N, 10), columns ``OPERATION_*``; none if the source has none."""
 
     def interval_us(self) -> tuple[int, int] | None:

@@ -12,10 +12,10 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from chimbuko.ad.handoff.namesfile import NAMES
 from chimbuko.ad.handoff.processspecs import AgentSpec, RecordedStream
@@ -38,8 +38,7 @@ from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, sc
 from chimbuko.runtime.runs.shares import Share
 
 
-@dataclass
-class _Followed:
+class _Followed(msgspec.Struct):
     """A stream in files, as it was when it was last looked at."""
 
     number: int = 0

@@ -14,9 +14,9 @@ import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -138,11 +138,13 @@ class Interrupts:
             self._application.pass_on(number, frame)
 
 
-@dataclass(frozen=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """An application that was started, before anything of ours that analyses it."""
 
     application: Application
+    words: Sequence[str]
+    began_s: float
+    """Time of its start, on the monotonic clock."""
     environment: Mapping[str, str]
     interrupts: Interrupts
     is_ours: bool
@@ -167,8 +169,9 @@ def begin(words: Sequence[str], environment: Mapping[str, str], info: Path, is_o
     heed(FROM_OTHERS, interrupts.note)
     heed(FOR_THE_COMMAND, application.pass_on)
     own = {name: value for name, value in environment.items() if name != OOM_VARIABLE}
+    began_s = time.monotonic()
     application.start(words, own)
-    return Begun(application, environment, interrupts, is_ours)
+    return Begun(application, words, began_s, environment, interrupts, is_ours)
 
 
 def news_of_application() -> list[int]:

@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from chimbuko.capture.trace.discovery import StreamName, Transport, find_recorded
 from chimbuko.capture.trace.recordedstreams import note_recorded
@@ -38,6 +38,7 @@ from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
 from chimbuko.runtime.runs.environment import surroundings
 from chimbuko.runtime.runs.programname import as_folder, program_of
+from chimbuko.runtime.runs.scratch import ensure_temporary_files
 
 if TYPE_CHECKING:
     from chimbuko.launcher.closing import Show
@@ -70,6 +71,7 @@ def lead(options: RunOptions, show: Show) -> int:
         with ended_by_ctrl_c():
             load("chimbuko.launcher.tracecontroller")
     run = _folder(options, config, _program(options.command, others, recorded))
+    ensure_temporary_files(run)
     if others:
         period_us = options.analysis.config.period_us
         recorded += taken_in(run, others, options.agents, period_us, problems)

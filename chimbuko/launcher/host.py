@@ -9,11 +9,11 @@ import shlex
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import redis
+from msgspec.structs import replace
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.capture.formats.apart import sorted_out

@@ -23,6 +23,7 @@ from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.launcher.transport import shield_news
+from chimbuko.launcher.unrecorded import UnrecordedProgram
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
 from chimbuko.runtime.process.failures import Failures, words_of
 from chimbuko.runtime.process.supervisor import Revivals
@@ -185,9 +186,12 @@ class LiveRun:
     def _watch(self, services: Services, agents: Agents, wakeup: Wakeup) -> int:
         """Wait for the application (or the agents, for a recorded trace), then for the agents to deliver."""
         application = news_of_application()
+        unrecorded = self._unrecorded()
         with Progress(FrameHealth(services.broker)) as progress:
             while self._is_going_on(agents):
                 self._look(progress, services, agents)
+                if unrecorded is not None and (said := unrecorded.news(time.monotonic())):
+                    progress.say(said)
                 wakeup.wait(LOOK_S, [*services.visitors, *application])
             if self._begun is not None and self._agents.place is not None:
                 with self._failures.survived("what the shield reports cannot be read"):
@@ -203,6 +207,13 @@ class LiveRun:
         if agents.has_failed:
             return ServiceError.exit_code
         return INTERRUPTED_CODE if self._interrupts.count else 0
+
+    def _unrecorded(self) -> UnrecordedProgram | None:
+        """Return a search for the first stream of a program of the user on this node; None without one."""
+        begun, place = self._begun, self._agents.place
+        if begun is None or place is None or not self._is_for_a_program:
+            return None
+        return UnrecordedProgram(begun.words, place.folder, begun.began_s)
 
     def _look(self, progress: Progress, services: Services, agents: Agents | None) -> None:
         """Look once at the progress and the services; a step that fails is tried again at the next look."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from chimbuko.capture.follow.limits import Limits
 from chimbuko.capture.trace.discovery import StreamName, Transport
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from chimbuko.launcher.transport import StreamPlace
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnalysisOptions:
+class AnalysisOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for the judging of calls, and for the model.
 
     Raises
@@ -30,7 +30,7 @@ class AnalysisOptions:
         The configuration contradicts itself, or the model cannot be used.
     """
 
-    config: AnalysisConfig = field(default_factory=AnalysisConfig)
+    config: AnalysisConfig = msgspec.field(default_factory=AnalysisConfig)
     load_model: Path | None = None
     """File of the model that an earlier run has learned, to begin with."""
     save_model: Path | None = None
@@ -51,8 +51,7 @@ class AnalysisOptions:
             raise ConfigError(f"{self.save_model}: the model cannot be written, its folder does not exist")
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostOptions:
+class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The services of a run on many nodes.
 
     Raises
@@ -61,8 +60,8 @@ class HostOptions:
         Options do not go together.
     """
 
-    analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
-    services: ServiceChoices = field(default_factory=ServiceChoices)
+    analysis: AnalysisOptions = msgspec.field(default_factory=AnalysisOptions)
+    services: ServiceChoices = msgspec.field(default_factory=ServiceChoices)
     transport: Transport = Transport.FILES
     bind: str = LOOPBACK
     """Address on which the broker listens: an IP address, a network interface or a name, and perhaps a port
@@ -81,8 +80,7 @@ class HostOptions:
         _check_ports(self.services, self.analysis.config)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransportOptions:
+class TransportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for the way of the trace to its readers."""
 
     transport: Transport | None = None
@@ -91,14 +89,13 @@ class TransportOptions:
     """Folder for the files; None for one in this node's memory."""
     keep_trace: bool = False
     """Keep the whole trace, in the run's folder."""
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = msgspec.field(default_factory=Limits)
     """Limits of what has not been read yet."""
     has_shield: bool = True
     """Whether the program preloads the shield against readers that die, over SST."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A run on this node: of a program, or of what one has recorded.
 
     Exactly one of ``command``, ``trace`` and ``replay`` is given.
@@ -133,9 +130,9 @@ class RunOptions:
     """
     keep: bool = False
     """Keep the dashboard after the end, until the process is interrupted."""
-    analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
-    services: ServiceChoices = field(default_factory=ServiceChoices)
-    transport: TransportOptions = field(default_factory=TransportOptions)
+    analysis: AnalysisOptions = msgspec.field(default_factory=AnalysisOptions)
+    services: ServiceChoices = msgspec.field(default_factory=ServiceChoices)
+    transport: TransportOptions = msgspec.field(default_factory=TransportOptions)
 
     @property
     def is_in_one_process(self) -> bool:
@@ -156,8 +153,7 @@ class RunOptions:
         _check_ports(self.services, self.analysis.config)
 
 
-@dataclass(frozen=True)
-class AgentOptions:
+class AgentOptions(msgspec.Struct, frozen=True):
     """Agents that are wanted on this node, and the streams that they read."""
 
     config: AnalysisConfig
@@ -166,7 +162,7 @@ class AgentOptions:
     """Names of the agents, among which the ranks are dealt out."""
     place: StreamPlace | None = None
     """Place where streams appear; None if they are recorded."""
-    recorded: list[StreamName] = field(default_factory=list)
+    recorded: list[StreamName] = msgspec.field(default_factory=list)
     """Recorded streams to analyse."""
     share: Share | None = None
     """Share of the recorded streams that the only agent here reads; None if agents here read them all."""

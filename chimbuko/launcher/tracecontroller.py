@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from io import BufferedReader
 
 import msgspec
@@ -51,8 +50,7 @@ class Unfinished(Exception):
     """The analysis in one process came to no end; the message says why."""
 
 
-@dataclass(frozen=True)
-class RecordedTrace:
+class RecordedTrace(msgspec.Struct, frozen=True):
     """A recorded trace to analyse."""
 
     streams: Sequence[StreamName]

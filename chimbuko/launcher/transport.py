@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from chimbuko.capture.follow.guard import Options as GuardOptions
 from chimbuko.capture.follow.limits import Limits
@@ -20,8 +22,7 @@ from chimbuko.runtime.runs.scratch import scratch_folder
 NO_LIMITS_GIVEN = Limits()
 
 
-@dataclass(frozen=True)
-class StreamPlace:
+class StreamPlace(msgspec.Struct, frozen=True):
     """Place of the application's streams on this node."""
 
     transport: Transport

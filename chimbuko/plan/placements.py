@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from chimbuko.plan.placingcosts import Slowdown, usual
 
@@ -26,8 +27,7 @@ class Where(StrEnum):
     """Tasks on cores that the application does not use: asynchronous, equation 5."""
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Placement of the agents of one node."""
 
     where: Where
@@ -43,8 +43,7 @@ class Placement:
         return f"{self.where}={self.cores:g}"
 
 
-@dataclass(frozen=True)
-class NodeLoad:
+class NodeLoad(msgspec.Struct, frozen=True):
     """An application on one node, as it would go on without an analysis."""
 
     cores: int
@@ -63,8 +62,7 @@ class NodeLoad:
         return max(self.cores - self.application_cores, 0)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """Prediction for one placement."""
 
     placement: Placement

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_share, number_of
@@ -26,8 +27,7 @@ bursts.
 """
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """Measurements of one node in a run."""
 
     node: str
@@ -58,8 +58,7 @@ class Measured:
         return max(sum(load.seconds for load in loads) for loads in self.agents)
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(msgspec.Struct, frozen=True):
     """One interval: what was measured, and what all others predict."""
 
     rows_per_s: float
@@ -69,8 +68,7 @@ class Point:
     predicted_s: float
 
 
-@dataclass(frozen=True)
-class AgentAdvice:
+class AgentAdvice(msgspec.Struct, frozen=True):
     """Advice for the agents of one node."""
 
     measured: Measured

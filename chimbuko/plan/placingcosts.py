@@ -6,13 +6,13 @@ Where a run has not shown them, measured costs of other runs stand in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple
 
 from chimbuko.core.arrays import Float64Array
 from chimbuko.runtime.protocol.telemetry import AgentLoad
@@ -21,8 +21,7 @@ FILE = "usual.json"
 """File of measured costs, written by ``python -m benchmarks.placing --keep``."""
 
 
-@dataclass(frozen=True)
-class UnitCosts:
+class UnitCosts(msgspec.Struct, frozen=True):
     """CPU time, in seconds."""
 
     second: float
@@ -35,8 +34,7 @@ class UnitCosts:
         return self.second * seconds + self.step * steps + self.row * rows
 
 
-@dataclass(frozen=True)
-class Slowdown:
+class Slowdown(msgspec.Struct, frozen=True):
     """Time for which the application waits for each CPU-second of the analysis, as a multiple of what the
     equations say: 1 where both share a core, 0 where not.
     """
@@ -56,8 +54,7 @@ class Slowdown:
         return self.shared if cores > 1 else self.inside
 
 
-@dataclass(frozen=True)
-class Usual:
+class Usual(msgspec.Struct, frozen=True):
     """Usual costs of the analysis of a node."""
 
     cpu_s: UnitCosts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.provenance.alerts.alert import Alert
 from chimbuko.provenance.alerts.alertkind import AlertKind
@@ -37,8 +38,7 @@ class CallAlert(Alert, frozen=True, kw_only=True, tag="call"):
     """Id of the incident that the call is part of, as far as it is known now; empty while it is not."""
 
 
-@dataclass
-class _Function:
+class _Function(msgspec.Struct):
     reported_at_s: float
     suppressed: int
 

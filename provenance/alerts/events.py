@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.provenance.alerts.alert import Alert
 from chimbuko.provenance.incidents.standstill import Standstill
 from chimbuko.provenance.write.events import StoreEvent
 
 
-@dataclass(frozen=True)
-class AgentsSeen:
+class AgentsSeen(msgspec.Struct, frozen=True):
     """Event: agents were checked for silence."""
 
     time_s: float
@@ -19,8 +19,7 @@ class AgentsSeen:
     """Time since each silent agent was heard last."""
 
 
-@dataclass(frozen=True)
-class StandstillsSeen:
+class StandstillsSeen(msgspec.Struct, frozen=True):
     """Event: the store was checked for ranks at a standstill."""
 
     time_s: float
@@ -30,8 +29,7 @@ class StandstillsSeen:
 Event = StoreEvent | AgentsSeen | StandstillsSeen
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Instruction to send an alert."""
 
     alert: Alert
@@ -40,13 +38,11 @@ class Send:
     """Path of the page about it, within those of the run."""
 
 
-@dataclass(frozen=True)
-class LookAtAgents:
+class LookAtAgents(msgspec.Struct, frozen=True):
     """Instruction to look which agents are silent; ``AgentsSeen`` answers."""
 
 
-@dataclass(frozen=True)
-class LookForStandstills:
+class LookForStandstills(msgspec.Struct, frozen=True):
     """Instruction to look which ranks are at a standstill; ``StandstillsSeen`` answers."""
 
 

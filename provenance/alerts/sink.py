@@ -6,7 +6,8 @@ Addresses and commands may hold secrets: no message of a sink repeats them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 TIMEOUT_S = 10.0
 """Maximum time of one try to hand over an alert."""
@@ -16,8 +17,7 @@ class SinkError(Exception):
     """A sink did not take an alert."""
 
 
-@dataclass(frozen=True)
-class Sink:
+class Sink(msgspec.Struct, frozen=True):
     """Receiver of alerts."""
 
     name: str
@@ -26,8 +26,7 @@ class Sink:
     """Function that takes one alert, as JSON, or raises ``SinkError``."""
 
 
-@dataclass(frozen=True)
-class SinkKind:
+class SinkKind(msgspec.Struct, frozen=True):
     """One kind of sink: how the user names one, and how it is opened."""
 
     option: str

@@ -24,13 +24,24 @@ def _post(url: str, body: bytes) -> None:
     import urllib.error
     import urllib.request
 
+    # Without the handler of redirections: whoever answers would choose what else is asked from this node.
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
     headers = {"Content-Type": "application/json", "User-Agent": f"chimbuko/{__version__}"}
     try:
         request = urllib.request.Request(url, body, headers)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S):
+        with opener.open(request, timeout=TIMEOUT_S):
             pass
     except urllib.error.HTTPError as error:
-        raise SinkError(f"it answers {error.code}") from None
+        elsewhere = "; give the address that it leads to" if "Location" in error.headers else ""
+        raise SinkError(f"it answers {error.code}{elsewhere}") from None
     except urllib.error.URLError as error:
         raise SinkError(getattr(error.reason, "strerror", None) or type(error.reason).__name__) from None
     except Exception as error:

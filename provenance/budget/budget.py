@@ -15,6 +15,8 @@ from chimbuko.core.units import number_of
 MOST_FUNCTIONS = 10
 """Number of functions whose computing time is given; what the others took is the rest."""
 MOST_NAMED = 3
+AWAIT = "await "
+"""Beginning of the names under which coroutines that await are recorded."""
 LEAST_SHARE = 0.005
 """Share of the whole below which a part is not named in a sentence: it would be 0 %."""
 _IO = re.compile(
@@ -36,7 +38,9 @@ class Shares(msgspec.Struct, frozen=True):
     gpu_us: float = 0.0
     """Time in which they waited for a GPU."""
     asleep_us: float = 0.0
-    """Time asleep in none of these waits; where there are no samples of nodes it is in their parts."""
+    """Time asleep in none of these waits, and of coroutines that await; where there are no samples of nodes
+    the rest of it is in their parts.
+    """
     waiting_us: float = 0.0
     """Time of waits for a core; where there are no samples of nodes it is in their parts."""
     not_recorded_us: float = 0.0
@@ -47,6 +51,8 @@ class FunctionShare(msgspec.Struct, frozen=True):
 
     function: str
     own_us: float
+    slept_us: float | None = None
+    """Part of it that was slept, by looks at its threads; None where too few say so."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -92,7 +98,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Sampled(msgspec.Struct, frozen=True):
-    """Time of ranks by activity, in µs, from samples of the main thread of each."""
+    """Time of recorded threads by activity, in µs, from samples of these."""
 
     watched_us: float
     ran_us: float
@@ -108,6 +114,7 @@ def make_budget(
     sampled: Sampled | None,
     lost: Lost,
     not_judged: Collection[str] = (),
+    slept_us: Mapping[str, float] | None = None,
 ) -> Budget:
     """Divide the time of threads without rest.
 
@@ -123,7 +130,10 @@ def make_budget(
         What their nodes' samples say; None without any.
     not_judged
         Functions with too few calls to be judged.
+    slept_us
+        Time slept in functions, where it is known.
     """
+    slept_us = slept_us or {}
     spent = _by_kind(times_us)
     spent["computing_us"] = max(0.0, spent["computing_us"] - gpu_calls_us)
     recorded_us = sum(spent.values())
@@ -133,7 +143,9 @@ def make_budget(
     own = {name: us for name, us in times_us.items() if _kind_of(name) == "computing_us"}
     longest = sorted(own.items(), key=lambda one: (-one[1], one[0]))[:MOST_FUNCTIONS]
     # Of functions on GPUs and on cores it is not known which is which.
-    functions = [FunctionShare(name, us) for name, us in longest if us > 0.0 and not gpu_calls_us]
+    functions = [
+        FunctionShare(name, us, slept_us.get(name)) for name, us in longest if us > 0.0 and not gpu_calls_us
+    ]
     few = [FunctionShare(name, times_us[name]) for name in not_judged if times_us.get(name, 0.0) > 0.0]
     few.sort(key=lambda one: (-one.own_us, one.function))
     budget = Budget(wall_us, threads, total_us, shares, functions, sampled is not None, lost, few)
@@ -148,6 +160,8 @@ def _by_kind(times_us: Mapping[str, float]) -> dict[str, float]:
 
 
 def _kind_of(function: str) -> str:
+    if function.startswith(AWAIT):
+        return "asleep_us"
     if _IO.match(function):
         return "io_us"
     if is_communication(function):
@@ -166,14 +180,15 @@ def _divided(spent: Mapping[str, float], sampled: Sampled) -> dict[str, float]:
     scale = whole_us / max(1.0, sampled.watched_us)
     waited_us = min(whole_us, sampled.waited_us * scale)
     asleep_us = max(0.0, whole_us - waited_us - sampled.ran_us * scale)
-    asleep_us = max(0.0, asleep_us - spent.get("io_us", 0.0) - spent.get("gpu_us", 0.0))
-    asleep_us = min(asleep_us, spent["computing_us"])
-    awake = {name: us for name, us in spent.items() if name not in ("io_us", "gpu_us")}
+    sleeping = {name: us for name, us in spent.items() if name in ("io_us", "gpu_us", "asleep_us")}
+    asleep_us = min(max(0.0, asleep_us - sum(sleeping.values())), spent["computing_us"])
+    awake = {name: us for name, us in spent.items() if name not in sleeping}
     awake["computing_us"] -= asleep_us
     awake_us = sum(awake.values())
     waited_us = min(waited_us, awake_us)
     kept = 1.0 - waited_us / awake_us if awake_us else 0.0
     left = {name: us * kept for name, us in awake.items()}
+    asleep_us += spent.get("asleep_us", 0.0)
     return {**spent, **left, "asleep_us": asleep_us, "waiting_us": waited_us}
 
 
@@ -206,10 +221,19 @@ def _sentence(budget: Budget) -> str:
         "to the analysis": budget.lost.analysis_us,
     }
     costs = [f"{duration(us)} ({_percent(us, total_us)}) {how}" for how, us in lost.items() if us > 0.0]
-    whole = f"{number_of(budget.threads, 'threads')} in {duration(budget.wall_us)}: {duration(total_us)}"
-    own = {short_name(one.function): one.own_us for one in budget.functions[:MOST_NAMED]}
-    named = f"; own code: {_list(own, total_us)}" if own else ""
-    return f"{whole}, {', '.join(told)}{named}; lost: {', '.join(costs) or 'nothing'}"
+    wall, whole = duration(budget.wall_us), duration(total_us)
+    # Of one thread they are the same.
+    told = told if whole == wall else [whole, *told]
+    own = ", ".join(_own(one, total_us) for one in budget.functions[:MOST_NAMED])
+    named = f"; own code: {own}" if own else ""
+    begin = f"{number_of(budget.threads, 'threads')} in {wall}"
+    return f"{begin}: {', '.join(told)}{named}; lost: {', '.join(costs) or 'nothing'}"
+
+
+def _own(one: FunctionShare, total_us: float) -> str:
+    is_asleep = one.slept_us is not None and one.slept_us >= LEAST_SHARE * total_us
+    asleep = f" (asleep {_percent(one.slept_us or 0.0, total_us)})" if is_asleep else ""
+    return f"{short_name(one.function)} {_percent(one.own_us, total_us)}{asleep}"
 
 
 def _inner(parts: Mapping[str, float], total_us: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
 from chimbuko.causes.part import ANALYSIS
@@ -10,7 +10,7 @@ from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.config import least_calls
 from chimbuko.provenance.budget.budget import Budget, Lost, Sampled, make_budget
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.nodes.nodelist import node_facts, sampled_nodes
+from chimbuko.provenance.nodes.nodelist import sampled_nodes, thread_times
 from chimbuko.provenance.query.run import Provenance
 
 LEAST_WATCHED = 0.3
@@ -26,9 +26,12 @@ def run_budget(provenance: Provenance) -> Budget:
         The store cannot be read.
     """
     times_us: dict[str, float] = {}
+    slept_us: defaultdict[str, float] = defaultdict(float)
     counted: Counter[str] = Counter()
     for (_, name), time in provenance.function_times().items():
         times_us[name] = times_us.get(name, 0.0) + time.exclusive_us
+        if time.slept_us is not None:
+            slept_us[name] += time.slept_us
         counted[name] += time.counted - time.calls
     for one in provenance.function_statistics():
         counted[one.name] += one.calls
@@ -44,16 +47,16 @@ def run_budget(provenance: Provenance) -> Budget:
         sampled=_sampled(provenance, (end_us - begin_us) * len(health)),
         lost=_lost(provenance),
         not_judged=[name for name, calls in counted.items() if calls < least],
+        slept_us=slept_us,
     )
 
 
 def _sampled(provenance: Provenance, ranks_us: float) -> Sampled | None:
-    facts = [node_facts(provenance.reader, node.name) for node in sampled_nodes(provenance.reader)]
-    ranks = [rank for one in facts if one is not None for rank in one.ranks]
-    watched_us = sum(rank.length_us for rank in ranks)
-    if not ranks or watched_us < LEAST_WATCHED * ranks_us:
+    found = [thread_times(provenance.reader, node.name) for node in sampled_nodes(provenance.reader)]
+    watched_us = sum(one.watched_us for one in found)
+    if not watched_us or watched_us < LEAST_WATCHED * ranks_us:
         return None
-    return Sampled(watched_us, sum(rank.ran_us for rank in ranks), sum(rank.waited_us for rank in ranks))
+    return Sampled(watched_us, sum(one.ran_us for one in found), sum(one.waited_us for one in found))
 
 
 def _lost(provenance: Provenance) -> Lost:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Engine
 
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
@@ -116,8 +116,7 @@ def explain(
     return Explained(calls, len(known), len(recurrences), failed)
 
 
-@dataclass(frozen=True)
-class _Told:
+class _Told(msgspec.Struct, frozen=True):
     """Explanation of an incident that was already sent."""
 
     culprit: tuple[object, ...]

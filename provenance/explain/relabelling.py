@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -52,8 +51,7 @@ class Relabelled(msgspec.Struct, frozen=True):
     """Calls that are normal now and were deleted."""
 
 
-@dataclass(frozen=True)
-class Relabelling:
+class Relabelling(msgspec.Struct, frozen=True):
     """Old and new labels of some calls of one function, as parallel arrays."""
 
     function: int
@@ -125,8 +123,7 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
     )
 
 
-@dataclass(frozen=True)
-class _Judged:
+class _Judged(msgspec.Struct, frozen=True):
     """Calls of one function with their verdicts, as parallel arrays."""
 
     function: int
@@ -253,8 +250,7 @@ def _write(connection: Connection, change: Relabelling, version: int) -> None:
         connection.execute(without, gone)
 
 
-@dataclass
-class _Difference:
+class _Difference(msgspec.Struct):
     anomalies: int = 0
     severity_us: float = 0.0
 

@@ -232,8 +232,9 @@ class Run:
     def functions(self) -> pd.DataFrame:
         """Return statistics of each function over all calls and ranks of the run; most time lost first.
 
-        ``calls`` is the number of all calls, and ``spent_us`` their exclusive time. The other runtimes are
-        those of calls that count for the detector: not the first ones, nor open ones; 0 if none does.
+        ``calls`` is the number of all calls, ``spent_us`` their exclusive time, and ``slept_us`` how much of
+        that their threads slept, NaN where that is not known. The other runtimes are those of calls that
+        count for the detector: not the first ones, nor open ones; 0 if none does.
         """
         known = {(one.program, one.name): one for one in self._provenance.function_statistics()}
         times = self._provenance.function_times()
@@ -243,6 +244,8 @@ class Run:
         }
         frame = frame_of(FunctionStatistics, list(known.values()))
         frame["spent_us"] = [times[key].exclusive_us if key in times else 0.0 for key in known]
+        slept = [times[key].slept_us if key in times else None for key in known]
+        frame["slept_us"] = np.array(slept, np.float64)
         frame = frame.rename(columns={"name": "function"}).astype({"function": "category"})
         return frame.sort_values("severity_us", ascending=False, ignore_index=True)
 
@@ -299,7 +302,8 @@ class Run:
     def paths(self) -> pd.DataFrame:
         """Return the statistics of each call path over all its calls and ranks; most exclusive time first.
 
-        ``callers`` are the functions around the ``function``, outermost first.
+        ``callers`` are the functions around the ``function``, outermost first; ``slept_us`` as in
+        ``functions``.
         """
         statistics = self._provenance.path_statistics()
         frame = frame_of(PathStatistics, statistics)
@@ -309,6 +313,8 @@ class Run:
         frame["begun"], frame["spent_us"] = (
             [getattr(path, name) for path in statistics] for name in ("all_calls", "total_us")
         )
+        frame = frame.drop(columns=["looked_us", "asleep_us"])
+        frame["slept_us"] = np.array([path.slept_us for path in statistics], np.float64)
         return frame.sort_values("spent_us", ascending=False, kind="stable", ignore_index=True)
 
     def totals(self, by: By, **filters: Any) -> pd.DataFrame:

@@ -69,14 +69,15 @@ def tracks_and_arrows(
     intervals
         Begin and end of the calls that are shown, by id.
     """
-    spans: list[Span] = []
-    found: list[Arrow] = []
-    for one in source.incidents():
-        spans.append(_incident(one))
-        found += arrows(one.incident, intervals)
-    spans += map(_recurring, source.recurrences())
-    spans += (_published(one) for one in source.metric_findings() if one.finding.found_us)
-    return tracks(spans), found
+    shown = tracks(list(findings(source)))
+    return shown, [arrow for one in source.incidents() for arrow in arrows(one.incident, intervals)]
+
+
+def findings(source: ExportSource) -> Iterator[Span]:
+    """Yield the incidents of a source's calls, once all of these were read, and then all other findings."""
+    yield from map(_incident, source.incidents())
+    yield from map(_recurring, source.recurrences())
+    yield from (_published(one) for one in source.metric_findings() if one.finding.found_us)
 
 
 def tracks(spans: Sequence[Span]) -> list[Track]:

@@ -78,6 +78,7 @@ FORMATS = {
         "speedscope", "write_speedscope", "call stacks for speedscope.app", "speedscope.json"
     ),
     "parquet": Format("parquet", "write_parquet", "tables for notebooks and databases", library="pyarrow"),
+    "otlp": Format("otlp", "write_otlp", "traces and logs for Jaeger, Tempo, Grafana and others"),
     "v2": Format("version2folder", "write_version2", "records in JSON, as Chimbuko's version 2 wrote them"),
 }
 

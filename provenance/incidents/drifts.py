@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from msgspec.structs import replace
 
 from chimbuko.causes.incidents.drift import OF_RUN, Drift, Stretch, drift_over
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
@@ -35,7 +35,8 @@ def drifts(provenance: Provenance, eras: Sequence[Drift], modes: Sequence[Recurr
     modes
         Slow modes that were found.
     """
-    numbers = {name: number for number, name in provenance.programs().items()}
+    programs = provenance.programs()
+    numbers = {name: number for number, name in programs.items()}
     statistics = provenance.function_statistics()
     least_us = OF_RUN * sum(_time_us(one) for one in statistics)
     told_us: dict[tuple[int, str], float] = defaultdict(float)
@@ -46,9 +47,13 @@ def drifts(provenance: Provenance, eras: Sequence[Drift], modes: Sequence[Recurr
     for drift in eras:
         key = numbers[drift.program], drift.function
         found[key] = replace(drift, lost_us=drift.lost_us - severity_us[key])
-    for one in statistics:
-        if _time_us(one) >= least_us and (drift_now := _of_models(provenance, one)) is not None:
-            found[one.program, one.name] = drift_now
+    costly = [(one.program, one.name) for one in statistics if _time_us(one) >= least_us]
+    config = provenance.run().config
+    # One statement for all: with one for each function this took half of what the writer does of a live run.
+    for (program, name), versions in provenance.models.versions_of(costly).items():
+        stretches = list(_stretches(versions, config.detector, f"{config.metric}_us"))
+        if (drift_now := drift_over(programs.get(program, ""), name, stretches)) is not None:
+            found[program, name] = drift_now
     left = {key: replace(drift, lost_us=drift.lost_us - told_us[key]) for key, drift in found.items()}
     worst = sorted(left.items(), key=lambda item: -item[1].lost_us)
     calls = {(one.program, one.name): one.calls for one in statistics}
@@ -61,13 +66,6 @@ def drifts(provenance: Provenance, eras: Sequence[Drift], modes: Sequence[Recurr
 
 def _time_us(one: FunctionStatistics) -> float:
     return one.calls * one.exclusive_mean_us
-
-
-def _of_models(provenance: Provenance, one: FunctionStatistics) -> Drift | None:
-    config = provenance.run().config
-    versions = provenance.models.versions(one.program, one.name)
-    stretches = list(_stretches(versions, config.detector, f"{config.metric}_us"))
-    return drift_over(provenance.programs().get(one.program, ""), one.name, stretches)
 
 
 def _stretches(versions: Sequence[FunctionModel], detector: str, column: str) -> Iterator[Stretch]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
@@ -19,14 +20,17 @@ LEAST_FACTOR = 1.5
 that are shared, make a third.
 """
 LEAST_CALLS = 20
+FEW_FACTOR, FEW_LOST_US, FEW_RANKS = 2.0, 100_000.0, 3
+"""Factor and time by which a rank takes longer in a function of fewer calls, also of one, which only other
+ranks can show to be slow; and number of ranks, as of two nobody knows which one is.
+"""
 SAME_CALLS = 1.1
 """Factor by which the numbers of calls of ranks may differ that do the same in a function."""
 LEAST_US = 10.0
 """Runtime on other ranks below which these only look whether there is something to do."""
 
 
-@dataclass(frozen=True)
-class Unequal:
+class Unequal(msgspec.Struct, frozen=True):
     """Function in which some ranks take longer than the others."""
 
     ranks: tuple[int, ...]
@@ -119,17 +123,22 @@ def unequal(times: Mapping[int, FunctionTime]) -> Unequal | None:
     for none.
     """
     means = {rank: one.exclusive_us / one.calls for rank, one in times.items() if one.calls >= LEAST_CALLS}
+    least_factor, least_us = LEAST_FACTOR, 0.0
     if len(means) < 2:
-        return None
+        means = {rank: one.exclusive_us / one.calls for rank, one in times.items() if one.calls}
+        least_factor, least_us = FEW_FACTOR, FEW_LOST_US
+        if len(means) < FEW_RANKS:
+            return None
     middle = median(times[rank].calls for rank in means)
     alike = {rank for rank in means if middle / SAME_CALLS <= times[rank].calls <= middle * SAME_CALLS}
     by_mean = sorted(alike, key=lambda rank: means[rank])
     others = by_mean[: -(-len(by_mean) // 2)]
     usual_us = median(means[rank] for rank in others) if others else 0.0
-    longer = [rank for rank in by_mean[len(others) :] if means[rank] >= LEAST_FACTOR * usual_us]
+    longer = [rank for rank in by_mean[len(others) :] if means[rank] >= least_factor * usual_us]
     if usual_us < LEAST_US or not longer:
         return None
     usual_us = median(means[rank] for rank in by_mean if rank not in longer)
     calls = sum(times[rank].calls for rank in longer)
     mean_us = sum(times[rank].exclusive_us for rank in longer) / calls
-    return Unequal(tuple(sorted(longer)), calls, mean_us, usual_us)
+    found = Unequal(tuple(sorted(longer)), calls, mean_us, usual_us)
+    return found if found.lost_us >= least_us else None

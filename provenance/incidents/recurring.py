@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from chimbuko.causes.incidents.drift import Drift, drifts_of
@@ -24,8 +24,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.protocol.telemetry import SlowRank
 
 
-@dataclass(frozen=True)
-class Learned:
+class Learned(msgspec.Struct, frozen=True):
     """Statistics that the detector has learned of functions; all arrays are in the same order."""
 
     functions: list[tuple[str, str]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
@@ -30,8 +29,7 @@ LOOKS = 2
 """Number of times that the cause of an unchanged mode is sought: samples may come later than calls."""
 
 
-@dataclass
-class _Answer:
+class _Answer(msgspec.Struct):
     about: Recurrence
     found: Recurrence
     """Finding with its cause."""

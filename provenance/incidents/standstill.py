@@ -7,7 +7,8 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.functionnames import shown_name
@@ -25,8 +26,7 @@ DEADLOCK = "deadlock"
 """Kind of findings of ranks, or threads of a process, that wait for each other for ever."""
 
 
-@dataclass(frozen=True)
-class Standstill:
+class Standstill(msgspec.Struct, frozen=True):
     """Ranks of one program that are in a call that does not end, or give no step."""
 
     program: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -106,11 +107,7 @@ def node_facts(reader: RunReader, node: str) -> NodeFacts | None:
     one = next((found for found in sampled_nodes(reader) if found.name == node), None)
     if one is None:
         return None
-    sums = [
-        batch
-        for batch in NodeSamples(reader).batches(0, FOREVER_US, is_sum=True, node=node)
-        if batch.is_known
-    ]
+    sums = _sums(reader, node)
     cores = _all([batch.core_rows() for batch in sums], CORE)
     states = _all([batch.state_rows() for batch in sums], NODE)
     parts: list[NodePart] = next((batch.parts for batch in reversed(sums) if batch.parts), [])
@@ -135,6 +132,32 @@ def node_facts(reader: RunReader, node: str) -> NodeFacts | None:
     )
 
 
+class ThreadTimes(NamedTuple):
+    """Time of the threads of a node that are in the traces of its ranks, in µs."""
+
+    watched_us: int
+    ran_us: int
+    waited_us: int
+
+
+def thread_times(reader: RunReader, node: str) -> ThreadTimes:
+    """Return what the sums of a node say of all threads that are recorded.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    sums = _sums(reader, node)
+    recorded = [name.tid for batch in sums for name in batch.names if name.thread >= 0]
+    rows = _all([batch.thread_rows() for batch in sums], THREAD)
+    rows = rows[np.isin(rows["tid"], recorded)]
+    watched_us, ran_us, waited_us = (
+        int(rows[what].sum(dtype=np.int64)) for what in ("length_us", "ran_us", "waited_us")
+    )
+    return ThreadTimes(watched_us, ran_us, waited_us)
+
+
 def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:
     """Return the findings of all sums, by their kind."""
     last: dict[str, NodeBatch] = {}
@@ -154,6 +177,11 @@ def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:
     ]
     found.sort(key=lambda one: (-sum(end_us - begin_us for begin_us, end_us in one.times), one.kind))
     return found
+
+
+def _sums(reader: RunReader, node: str) -> list[NodeBatch]:
+    batches = NodeSamples(reader).batches(0, FOREVER_US, is_sum=True, node=node)
+    return [batch for batch in batches if batch.is_known]
 
 
 def _ranks(sums: list[NodeBatch]) -> list[NodeRank]:

@@ -7,10 +7,10 @@ calls that match are summed up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import asdict, replace
 from sqlalchemy import ColumnElement, Table, func, literal, select
 
 from chimbuko.provenance.query.filters import CallFilter
@@ -58,8 +58,7 @@ class Total(msgspec.Struct, frozen=True, kw_only=True):
 Key = tuple[int, ...]
 
 
-@dataclass
-class Sums:
+class Sums(msgspec.Struct):
     """Sums of one group, while they are made."""
 
     anomalies: int
@@ -79,8 +78,7 @@ class Sums:
         self.last_us = max(self.last_us, other.last_us)
 
 
-@dataclass(frozen=True)
-class _Group:
+class _Group(msgspec.Struct, frozen=True):
     """Grouping of calls by columns of the table of calls, which a table of sums has as its key."""
 
     table: Table
@@ -178,14 +176,14 @@ def named(by: By, sums: dict[Key, Sums], names: RunNames, width_us: int) -> list
                 on_nodes[node].merge(of_rank)
             else:
                 on_nodes[node] = replace(of_rank)
-        totals = [Total(node=node, **vars(of_node)) for node, of_node in on_nodes.items()]
+        totals = [Total(node=node, **asdict(of_node)) for node, of_node in on_nodes.items()]
     elif by == "rank":
-        totals = [Total(program=key[0], rank=key[1], **vars(of_rank)) for key, of_rank in sums.items()]
+        totals = [Total(program=key[0], rank=key[1], **asdict(of_rank)) for key, of_rank in sums.items()]
     elif by in ("step", "time"):
         ordered = sorted(sums.items())
         if by == "step":
-            return [Total(step=key[0], **vars(of_step)) for key, of_step in ordered]
-        return [Total(start_us=key[0] * width_us, **vars(of_time)) for key, of_time in ordered]
+            return [Total(step=key[0], **asdict(of_step)) for key, of_step in ordered]
+        return [Total(start_us=key[0] * width_us, **asdict(of_time)) for key, of_time in ordered]
     else:
         programs = names.programs_of_functions()
         describe = {"function": _of_function, "path": _of_path}[by]
@@ -194,7 +192,7 @@ def named(by: By, sums: dict[Key, Sums], names: RunNames, width_us: int) -> list
 
 
 def _of_function(function: int, sums: Sums, names: RunNames, programs: dict[int, int]) -> Total:
-    return Total(program=programs.get(function), function=names.functions[function], **vars(sums))
+    return Total(program=programs.get(function), function=names.functions[function], **asdict(sums))
 
 
 def _of_path(path: int, sums: Sums, names: RunNames, programs: dict[int, int]) -> Total:
@@ -204,7 +202,7 @@ def _of_path(path: int, sums: Sums, names: RunNames, programs: dict[int, int]) -
         function=names.functions[functions[-1]] if functions else None,
         path=path,
         functions=[names.functions[function] for function in functions],
-        **vars(sums),
+        **asdict(sums),
     )
 
 

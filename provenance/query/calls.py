@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, case, false, func, or_, select, union_all
 
 from chimbuko.core.calls.record import CallRecord, call_id

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Float, String, Table, and_, cast, column, literal, select
 
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
@@ -33,8 +33,7 @@ PathRow = tuple[int, int, int]
 """Number, parent and function of a call path."""
 
 
-@dataclass
-class PathTree:
+class PathTree(msgspec.Struct):
     """Call paths of a run as a tree, as far as they are stored; read again when a number is new.
 
     Parameters
@@ -44,8 +43,8 @@ class PathTree:
     """
 
     read: Callable[[int], Sequence[PathRow]]
-    _parents: list[int] = field(default_factory=list)
-    _functions: list[int] = field(default_factory=list)
+    _parents: list[int] = msgspec.field(default_factory=list)
+    _functions: list[int] = msgspec.field(default_factory=list)
 
     def refresh(self) -> None:
         """Read the paths that are new."""
@@ -167,8 +166,7 @@ class RunNames:
         return [(number, parent, function) for number, parent, function in rows]
 
 
-@dataclass(frozen=True)
-class FindingCalls:
+class FindingCalls(msgspec.Struct, frozen=True):
     """Conditions that a call must meet to belong to a finding."""
 
     program: int

@@ -9,11 +9,12 @@ one to take.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
 from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, false, func, literal, or_, select
 
 from chimbuko.core.arrays import RankKey
@@ -34,8 +35,7 @@ RARE = {"is_gpu": "ix_calls_gpu", "is_open": "ix_calls_open"}
 Conditions = tuple[ColumnElement[bool], ...]
 
 
-@dataclass(frozen=True)
-class IndexScan:
+class IndexScan(msgspec.Struct, frozen=True):
     """Scan of one index, by the conditions that it answers."""
 
     index: str
@@ -44,8 +44,7 @@ class IndexScan:
     """Whether it finds calls in order of severity."""
 
 
-@dataclass(frozen=True)
-class Search:
+class Search(msgspec.Struct, frozen=True):
     """Search for a part of the calls that are wanted; the searches of a filter have no call in common."""
 
     conditions: Conditions
@@ -100,8 +99,7 @@ def with_index(statement: AnySelect, index: str) -> AnySelect:
     return statement.with_hint(CALLS, f"INDEXED BY {index}", "sqlite")
 
 
-@dataclass(frozen=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True):
     """Meaning of the names of a filter in a run; a field is None where there is no such condition."""
 
     run: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -77,14 +76,13 @@ def is_call(event_id: str) -> ColumnElement[bool] | None:
     return and_(*(column == int(part) for column, part in zip(place, match.groups(), strict=True)))
 
 
-@dataclass(frozen=True)
-class CallReader:
+class CallReader(msgspec.Struct, frozen=True):
     """Reader that makes calls of rows."""
 
     names: Names
     detector: str
     """Detector of the run."""
-    relabelled: Mapping[str, bool] = field(default_factory=dict)
+    relabelled: Mapping[str, bool] = msgspec.field(default_factory=dict)
     """Whether calls are abnormal that got another label by the final judgement: what a record says of the
     calls around its own was noted before that."""
 

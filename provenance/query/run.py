@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Self
 
 import msgspec
@@ -10,6 +10,7 @@ import numpy as np
 from sqlalchemy import Engine, and_, func, select
 
 from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
+from chimbuko.core.calls.sleep import slept_us
 from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.calls import Calls
 from chimbuko.provenance.query.runreader import RunReader
@@ -63,13 +64,24 @@ class Models:
 
     def versions(self, program: int, function: str) -> list[FunctionModel]:
         """Return all models of one function that were kept, the oldest first."""
-        model = MODELS.c
-        of_function = model.function == self._reader.function_number(program, function)
-        statement = select(model.version, model.model).where(model.run == self._reader.run, of_function)
-        return [
-            FunctionModel(version, program, function, unpacked(packed))
-            for version, packed in self._reader.rows(statement.order_by(model.version))
-        ]
+        return self.versions_of([(program, function)]).get((program, function), [])
+
+    def versions_of(
+        self, functions: Collection[tuple[int, str]]
+    ) -> dict[tuple[int, str], list[FunctionModel]]:
+        """Return all models of functions, given by program and name, that were kept, the oldest first."""
+        model, function = MODELS.c, FUNCTIONS.c
+        statement = (
+            select(model.version, function.program, function.name, model.model)
+            .join_from(MODELS, FUNCTIONS, and_(function.run == model.run, function.number == model.function))
+            .where(model.run == self._reader.run, function.name.in_(sorted({name for _, name in functions})))
+            .order_by(model.version)
+        )
+        found: dict[tuple[int, str], list[FunctionModel]] = {key: [] for key in functions}
+        for version, program, name, packed in self._reader.rows(statement):
+            if (of_function := found.get((program, name))) is not None:
+                of_function.append(FunctionModel(version, program, name, unpacked(packed)))
+        return found
 
     def newest(self) -> list[FunctionModel]:
         """Return the newest model of each function, by program and name."""
@@ -139,6 +151,14 @@ class FunctionTime(msgspec.Struct, frozen=True):
     exclusive_us: float
     counted: int
     """Number of the calls that count for the detector."""
+    looked_us: float = 0.0
+    asleep_us: float = 0.0
+    """Part of the looked-at time in which their threads slept, as in ``PathStatistics``."""
+
+    @property
+    def slept_us(self) -> float | None:
+        """Return how much of the exclusive time their threads slept; None where too few looks say so."""
+        return slept_us(self.exclusive_us, self.looked_us, self.asleep_us)
 
 
 class RankPath(msgspec.Struct, frozen=True):
@@ -243,6 +263,8 @@ class Provenance:
                 before.calls + path.all_calls,
                 before.exclusive_us + path.total_us,
                 before.counted + path.calls,
+                before.looked_us + path.looked_us,
+                before.asleep_us + path.asleep_us,
             )
         return times
 

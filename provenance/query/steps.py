@@ -8,7 +8,6 @@ in a stretch. What buckets do not hold yet is read from the levels below, and at
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import msgspec
@@ -247,8 +246,7 @@ _KEY = f"s.program * {_PROGRAM} + s.rank"
 _SHOWN = f"CASE WHEN t.anomalies < {MOST_SHOWN} THEN t.anomalies ELSE {MOST_SHOWN} END + 1"
 
 
-@dataclass(frozen=True)
-class Peaks:
+class Peaks(msgspec.Struct, frozen=True):
     """Stretches of steps; those of a row follow each other. Rows of a rank begin at different steps."""
 
     length: int
@@ -345,8 +343,7 @@ def _read(reader: RunReader, columns: Sequence[str], of: str) -> Int64Array:
     return np.fromstring(text or "", np.int64, sep=" ").reshape(-1, len(columns))
 
 
-@dataclass(frozen=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     """Parts of a statement that select streams ``s``, and their buckets or steps ``t``."""
 
     run: int

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
+import msgspec
 import redis
 
 from chimbuko.core.errors import StoreError
@@ -41,8 +41,7 @@ from chimbuko.runtime.protocol.messages import RunStatistics, WaitsRequest
 from chimbuko.runtime.protocol.telemetry import SlowRank
 
 
-@dataclass(frozen=True)
-class _Explanation:
+class _Explanation(msgspec.Struct, frozen=True):
     """Explanation of the calls of one store."""
 
     live: LiveIncidents

@@ -7,9 +7,9 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from sqlalchemy import Engine
 
 from chimbuko.provenance.query.run import Provenance
@@ -63,8 +63,7 @@ class StoreCopies:
                     begun.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True):
     """Destination of the records of a run."""
 
     url: str

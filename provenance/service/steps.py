@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.provenance.write.severecalls import SevereCall
@@ -18,8 +19,7 @@ class Stream(Enum):
     SAMPLES = "samples"
 
 
-@dataclass(frozen=True)
-class Began:
+class Began(msgspec.Struct, frozen=True):
     """A round begins."""
 
     time_s: float
@@ -29,8 +29,7 @@ class Began:
     """Time for which nothing has to be done for incidents."""
 
 
-@dataclass(frozen=True)
-class Came:
+class Came(msgspec.Struct, frozen=True):
     """Entries came, or the wait for them is over."""
 
     time_s: float
@@ -42,13 +41,12 @@ class Came:
     """Whether somebody waits for the writer."""
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """All that can be stored of the entries in hand of a stream is committed."""
 
     time_s: float
     stream: Stream
-    sequences: Mapping[str, int] = field(default_factory=dict)
+    sequences: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Number of the last batch of each rank's stream, where it is of records."""
     has_ended: bool = False
     """Whether ranks have ended, whose agents may soon be gone."""
@@ -56,8 +54,7 @@ class Committed:
     """Severe calls that the store did not have."""
 
 
-@dataclass(frozen=True)
-class FindingsRead:
+class FindingsRead(msgspec.Struct, frozen=True):
     """Findings in published quantities were read, and those that are new are stored."""
 
     time_s: float
@@ -65,8 +62,7 @@ class FindingsRead:
     """Message in which they came."""
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """Event: requests for a copy of the store were looked up."""
 
     time_s: float
@@ -76,8 +72,7 @@ class Asked:
     """Whether this node may soon be gone."""
 
 
-@dataclass(frozen=True)
-class Copied:
+class Copied(msgspec.Struct, frozen=True):
     """Event: a copy of the store was made, or could not be made."""
 
     time_s: float
@@ -86,16 +81,14 @@ class Copied:
     is_made: bool
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """A step failed, in a way that may pass."""
 
     time_s: float
     error: ChimbukoError
 
 
-@dataclass(frozen=True)
-class LetGo:
+class LetGo(msgspec.Struct, frozen=True):
     """The damaged store was let go of."""
 
     time_s: float
@@ -104,8 +97,7 @@ class LetGo:
     """Path of the copy; empty if the store stays in its place."""
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """A step is done that gives nothing else to know."""
 
     time_s: float
@@ -114,8 +106,7 @@ class Done:
 Event = Began | Came | Committed | FindingsRead | Asked | Copied | Failed | LetGo | Done
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """Instruction to read the entries after these, and to wait for them; ``Came`` answers."""
 
     after: Mapping[Stream, bytes]
@@ -123,8 +114,7 @@ class Read:
     wait_s: float
 
 
-@dataclass(frozen=True)
-class Gather:
+class Gather(msgspec.Struct, frozen=True):
     """Instruction to read further records once somebody waits for the writer, or a time is over."""
 
     after: bytes
@@ -132,23 +122,20 @@ class Gather:
     wait_s: float
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """Instruction to store the entries in hand of a stream; ``Committed`` answers."""
 
     stream: Stream
 
 
-@dataclass(frozen=True)
-class Explain:
+class Explain(msgspec.Struct, frozen=True):
     """Instruction to look at the incidents, and to say what is known of those of severe calls."""
 
     is_urgent: bool
     severe: Sequence[SevereCall] = ()
 
 
-@dataclass(frozen=True)
-class Acknowledge:
+class Acknowledge(msgspec.Struct, frozen=True):
     """Instruction to acknowledge batches, and to remove entries from the broker."""
 
     stream: Stream
@@ -156,28 +143,24 @@ class Acknowledge:
     sequences: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class ReadFindings:
+class ReadFindings(msgspec.Struct, frozen=True):
     """Instruction to store findings in published quantities; ``FindingsRead`` answers."""
 
     known: bytes
     """Message whose findings are stored."""
 
 
-@dataclass(frozen=True)
-class LookAround:
+class LookAround(msgspec.Struct, frozen=True):
     """Instruction to say that time has passed, and to look whether a copy is asked for; ``Asked`` answers."""
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(msgspec.Struct, frozen=True):
     """Instruction to copy the store; ``Copied`` answers."""
 
     asked: Asked
 
 
-@dataclass(frozen=True)
-class Abandon:
+class Abandon(msgspec.Struct, frozen=True):
     """Instruction to let go of the store, which is damaged; ``LetGo`` answers."""
 
     error: ChimbukoError
@@ -185,15 +168,13 @@ class Abandon:
     """Whether its file is to be put aside, so that a new one is begun."""
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """Instruction to let the user know of something."""
 
     line: str
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True):
     """Instruction to wait before all that is not acknowledged is read again."""
 
     line: str
@@ -201,8 +182,7 @@ class Pause:
     pause_s: float
 
 
-@dataclass(frozen=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     """Instruction to end with an error."""
 
     error: ChimbukoError

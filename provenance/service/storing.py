@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.monitor.samples.nodebatch import PackedBatch
 from chimbuko.provenance.service.explainer import Explainer
@@ -23,8 +24,7 @@ from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics, WaitsRequest
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """Batches that were written, and the severe calls that the store did not have."""
 
     batches: Sequence[RecordBatch]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -37,8 +36,7 @@ class CallDetails(msgspec.Struct, frozen=True):
     collectives: list[Collective]
 
 
-@dataclass(frozen=True)
-class OwnCall:
+class OwnCall(msgspec.Struct, frozen=True):
     """Recorded call, from which the others are differences."""
 
     program: int
@@ -55,8 +53,7 @@ class OwnCall:
         return "" if step == NO_CALL else call_id(self.program, self.rank, step, row)
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(msgspec.Struct, frozen=True):
     """Names that numbers stand for in a run."""
 
     functions: Mapping[int, str]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -32,8 +32,7 @@ CALL_COLUMNS = (*_MADE, *_FLAGS, *_AS_THEY_ARE)
 """Columns of what ``call_rows`` gives, in order."""
 
 
-@dataclass(frozen=True)
-class StoredRecords:
+class StoredRecords(msgspec.Struct, frozen=True):
     """Records of one stream, as the store holds them."""
 
     heads: Rows

@@ -211,6 +211,8 @@ _HERE = {
     | {
         "begun": "Number of all calls, also of first and doubtful ones and of those that have not ended",
         "spent_us": "Exclusive time of all of them, in µs",
+        "looked_us": "Time for which looks at their threads stand that found them innermost, in µs",
+        "asleep_us": "Part of it for which these threads were asleep, in µs",
     },
     "rank_paths": {
         "paths": "Number of each call path with its calls and time in itself, packed; the dashboard shows it"

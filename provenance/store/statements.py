@@ -7,14 +7,13 @@ anomalies/s on SQLite), and both databases take the same statements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Table
 
 
-@dataclass(frozen=True)
-class Upsert:
+class Upsert(msgspec.Struct, frozen=True):
     """Statement that inserts rows into a table, or replaces those of the same key."""
 
     table: Table
@@ -41,8 +40,7 @@ class Upsert:
         _insert(connection, self.table, self.columns, rows, conflict)
 
 
-@dataclass(frozen=True)
-class Accumulate:
+class Accumulate(msgspec.Struct, frozen=True):
     """Statement that inserts rows of sums into a table, or adds them to those of the same key."""
 
     table: Table
@@ -65,8 +63,7 @@ class Accumulate:
         return f"CASE WHEN {theirs} {comparison} {ours} THEN {theirs} ELSE {ours} END"
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """Statement that changes columns of rows that exist."""
 
     table: Table

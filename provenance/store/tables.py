@@ -393,6 +393,8 @@ PATH_STATISTICS = _keyed(
     ),
     _integer("begun"),
     _real("spent_us"),
+    _real("looked_us"),
+    _real("asleep_us"),
 )
 """Latest ``PathStatistics`` of each call path."""
 

@@ -9,9 +9,9 @@ and is then what the calls themselves would have given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -113,8 +113,7 @@ MOST_SPANS = 60_000
 """Most spans in one answer: 0.5 MB when it is compressed."""
 
 
-@dataclass(frozen=True)
-class SpanRow:
+class SpanRow(msgspec.Struct, frozen=True):
     """Calls of one depth of one thread."""
 
     thread: int
@@ -122,20 +121,19 @@ class SpanRow:
     spans: Spans
 
 
-@dataclass(frozen=True)
-class SpanWindow:
+class SpanWindow(msgspec.Struct, frozen=True):
     """Rows of a rank, and all that is drawn with them. Times are µs since the epoch."""
 
     functions: list[str]
     """Names of functions; spans have their numbers, from 0."""
-    rows: list[SpanRow] = field(default_factory=list)
+    rows: list[SpanRow] = msgspec.field(default_factory=list)
     """Rows by thread and depth."""
-    links: Links = field(default_factory=lambda: np.empty(0, LINK))
-    known_us: dict[int, list[Interval]] = field(default_factory=dict)
+    links: Links = msgspec.field(default_factory=lambda: np.empty(0, LINK))
+    known_us: dict[int, list[Interval]] = msgspec.field(default_factory=dict)
     """Intervals by thread in which all of its calls are known, at the depths that have rows."""
-    lost_us: list[Interval] = field(default_factory=list)
+    lost_us: list[Interval] = msgspec.field(default_factory=list)
     """Intervals in which nothing was analysed."""
-    gpu_threads: list[int] = field(default_factory=list)
+    gpu_threads: list[int] = msgspec.field(default_factory=list)
     left_out: int = 0
     """Number of recorded calls whose windows there was no room for."""
 

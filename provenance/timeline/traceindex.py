@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -68,8 +67,7 @@ class IndexHeader(msgspec.Struct, frozen=True):
     calls: int
 
 
-@dataclass(frozen=True)
-class IndexFiles:
+class IndexFiles(msgspec.Struct, frozen=True):
     """Files of the index of a rank."""
 
     folder: Path

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.causes.incident import Incident
 from chimbuko.core.calls.record import StreamHealth
@@ -14,8 +15,7 @@ from chimbuko.provenance.write.severecalls import SevereCall
 from chimbuko.runtime.protocol.messages import RecordBatch
 
 
-@dataclass(frozen=True)
-class Resumed:
+class Resumed(msgspec.Struct, frozen=True):
     """A writer began to explain calls, and this is stored already."""
 
     time_s: float
@@ -24,16 +24,14 @@ class Resumed:
     recurrences: Sequence[RecurrenceSummary]
 
 
-@dataclass(frozen=True)
-class CallsStored:
+class CallsStored(msgspec.Struct, frozen=True):
     """Batches are stored, with their calls."""
 
     time_s: float
     batches: Sequence[RecordBatch]
 
 
-@dataclass(frozen=True)
-class ExplainedCall:
+class ExplainedCall(msgspec.Struct, frozen=True):
     """A severe call, and what is known of its incident."""
 
     call: SevereCall
@@ -43,40 +41,35 @@ class ExplainedCall:
     """Sentence of the incident; empty if it is not known."""
 
 
-@dataclass(frozen=True)
-class SevereCallsStored:
+class SevereCallsStored(msgspec.Struct, frozen=True):
     """Severe calls are stored that the store did not have, and explained as far as possible."""
 
     time_s: float
     calls: Sequence[ExplainedCall]
 
 
-@dataclass(frozen=True)
-class SamplesStored:
+class SamplesStored(msgspec.Struct, frozen=True):
     """Samples of nodes are stored."""
 
     time_s: float
     batches: Sequence[PackedBatch]
 
 
-@dataclass(frozen=True)
-class HealthStored:
+class HealthStored(msgspec.Struct, frozen=True):
     """Event: reports of agents about their ranks were stored."""
 
     time_s: float
     health: Sequence[StreamHealth]
 
 
-@dataclass(frozen=True)
-class IncidentsStored:
+class IncidentsStored(msgspec.Struct, frozen=True):
     """Incidents that are new or have changed are stored."""
 
     time_s: float
     incidents: Sequence[Incident]
 
 
-@dataclass(frozen=True)
-class RecurrencesStored:
+class RecurrencesStored(msgspec.Struct, frozen=True):
     """Event: recurring findings were looked for again, and stored."""
 
     time_s: float
@@ -84,16 +77,14 @@ class RecurrencesStored:
     """All that recurs, the most costly first."""
 
 
-@dataclass(frozen=True)
-class MetricFindingsStored:
+class MetricFindingsStored(msgspec.Struct, frozen=True):
     """Findings in published quantities are stored that the store did not have."""
 
     time_s: float
     findings: Sequence[MetricFinding]
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """Some time has passed."""
 
     time_s: float

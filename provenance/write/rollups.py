@@ -7,9 +7,9 @@ lowest values cannot be taken out: where one may have fallen, the sums of that g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -57,8 +57,7 @@ class Counted(NamedTuple):
         return not other.is_anomaly or (self.is_anomaly and same_place and is_higher)
 
 
-@dataclass(frozen=True)
-class _Grouping:
+class _Grouping(msgspec.Struct, frozen=True):
     """Table of totals, with what it groups calls by."""
 
     table: Table

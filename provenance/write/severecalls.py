@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import cast
 
+import msgspec
 import numpy as np
 from sqlalchemy import Engine, select
 
@@ -20,8 +20,7 @@ CallKey = tuple[int, int, int, int]
 """Program, rank, and step and row of the ENTRY."""
 
 
-@dataclass(frozen=True)
-class SevereCall:
+class SevereCall(msgspec.Struct, frozen=True):
     """A call that is severe enough; times as in ``CallRecord``."""
 
     key: CallKey

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -213,8 +212,7 @@ class Writer:
         return self._stored
 
 
-@dataclass(frozen=True)
-class _StoredRun:
+class _StoredRun(msgspec.Struct, frozen=True):
     """Number of a run in the store, and what is known of its rows there."""
 
     number: int

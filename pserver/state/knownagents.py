@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import Int64Array
@@ -12,15 +12,14 @@ from chimbuko.pserver.state.savedstate import SavedAgent
 from chimbuko.runtime.protocol.messages import Acknowledgement, Delta, FunctionName
 
 
-@dataclass
-class KnownAgent:
+class KnownAgent(msgspec.Struct):
     """State of one agent at the server."""
 
     incarnation: int = -1
     sequence: int = 0
-    numbers: list[int] = field(default_factory=list)
+    numbers: list[int] = msgspec.field(default_factory=list)
     """Global number of each of the agent's function numbers."""
-    global_numbers: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    global_numbers: Int64Array = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
     """Global number of each of the agent's function numbers, as an array."""
 
     def name_functions(self, names: list[FunctionName], number_of: Callable[[int, str], int]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -36,13 +35,12 @@ class SavedCounter(msgspec.Struct, frozen=True, array_like=True):
 _COLUMN = np.array([0]), np.array([len(EMPTY)]), np.array([RULE_MOMENTS])
 
 
-@dataclass
-class _Counter:
+class _Counter(msgspec.Struct):
     """One counter of one program, by rank."""
 
-    ranks: dict[int, int] = field(default_factory=dict)
+    ranks: dict[int, int] = msgspec.field(default_factory=dict)
     """Row of each rank."""
-    moments: Float64Array = field(default_factory=lambda: np.empty((0, len(EMPTY))))
+    moments: Float64Array = msgspec.field(default_factory=lambda: np.empty((0, len(EMPTY))))
     """Moments of the counter on each rank, float64[rows, 7]."""
     values: float = 0.0
     reported: float = 0.0
@@ -197,7 +195,7 @@ class ProgramCallPaths:
         parents, functions = rows["parent"].tolist(), rows["function"].tolist()
         reported = []
         for path, row in zip(paths.tolist(), rows[paths].tolist(), strict=True):
-            _, _, calls, *runtimes, begun, spent_us = row
+            _, _, calls, *runtimes, begun, spent_us, looked_us, asleep_us = row
             names: list[str] = []
             while path not in (OTHERS, NONE):
                 names.append(self._function_name(functions[path]))
@@ -211,6 +209,8 @@ class ProgramCallPaths:
                     *_spread(calls, *runtimes[4:]),
                     begun,
                     spent_us,
+                    looked_us,
+                    asleep_us,
                 )
             )
         return reported

@@ -7,7 +7,6 @@ continues as if nothing had happened: deltas it had not seen by then are sent ag
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -49,24 +48,22 @@ FRAMES_PER_FUNCTION = 4
 """Number of frames of which a function without new anomalies is reported in one, the first included."""
 
 
-@dataclass
-class _Changes:
+class _Changes(msgspec.Struct):
     """Changes since the last frame."""
 
-    ranks: set[int] = field(default_factory=set)
+    ranks: set[int] = msgspec.field(default_factory=set)
     """Changed rows of ``Ranks``."""
-    functions: set[int] = field(default_factory=set)
-    flagged: set[int] = field(default_factory=set)
-    health: set[RankKey] = field(default_factory=set)
-    steps: list[StepCount] = field(default_factory=list)
+    functions: set[int] = msgspec.field(default_factory=set)
+    flagged: set[int] = msgspec.field(default_factory=set)
+    health: set[RankKey] = msgspec.field(default_factory=set)
+    steps: list[StepCount] = msgspec.field(default_factory=list)
 
 
-@dataclass
-class _Unstored:
+class _Unstored(msgspec.Struct):
     """Changes since the last report to the store."""
 
-    functions: set[int] = field(default_factory=set)
-    health: set[RankKey] = field(default_factory=set)
+    functions: set[int] = msgspec.field(default_factory=set)
+    health: set[RankKey] = msgspec.field(default_factory=set)
 
 
 class ServerState:

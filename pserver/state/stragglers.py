@@ -12,7 +12,6 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -164,8 +163,7 @@ class SlowRanks:
             known.take(arrived[arrived["program"] == program])
 
 
-@dataclass
-class _Comparison:
+class _Comparison(msgspec.Struct):
     """A window that is being compared."""
 
     window: int

@@ -116,6 +116,7 @@ def spec_of(
         spool=str(folder / "spool"),
         names=str(folder / "names"),
         open_calls=str(folder / "open-calls"),
+        looks=str(folder / "looks"),
         recorder=str(folder / "recorder"),
         config=config,
         kept_trace=kept_trace,

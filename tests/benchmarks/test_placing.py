@@ -123,5 +123,5 @@ def test_groups_are_made_in_those_of_this_process() -> None:
 
 
 def test_the_page_is_what_the_command_prints() -> None:
-    document = (DOCS / "insitu.md").read_text()
+    document = (DOCS / "howto" / "insitu.md").read_text()
     assert replaced(document, "placing", as_documented(kept())) == document

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.report import DOCS, DOCUMENTS, QUICKLY, ROOT, program_of, replaced
+from benchmarks.report import DOCUMENTS, QUICKLY, ROOT, document_of, program_of, replaced
 
 
 def find_program(program: str) -> bool:
@@ -30,7 +30,7 @@ def test_a_section_without_markers_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_have_all_sections_and_these_have_a_quick_way(name: str) -> None:
-    document = (DOCS / f"{name}.md").read_text()
+    document = document_of(name).read_text()
     for section, command in DOCUMENTS[name].items():
         assert replaced(document, section, "") != document
         program = program_of(command)

@@ -74,7 +74,7 @@ def test_what_follows_from_some_loads_predicts_the_others() -> None:
 
 
 def test_the_costs_of_the_package_are_about_those_of_a_service_node_as_documented() -> None:
-    text = (DOCS / "many-nodes.md").read_text().partition("<!-- service-node: measured -->")[2]
+    text = (DOCS / "howto" / "many-nodes.md").read_text().partition("<!-- service-node: measured -->")[2]
     rows = re.findall(r"\| +(\w+) \| +([\d.]+) \| +\d+ \|", text)[: len(SERVICES)]
     documented = {name: float(cores) for name, cores in rows}
     found = {one.part: one.cores for one in loads(Pipeline(10_000), measured())}
@@ -85,5 +85,5 @@ def test_the_costs_of_the_package_are_about_those_of_a_service_node_as_documente
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_the_page_is_what_the_command_prints(section: str) -> None:
-    document = (DOCS / "scaling.md").read_text()
+    document = (DOCS / "internals" / "scaling.md").read_text()
     assert replaced(document, section, SECTIONS[section]()) == document

@@ -166,11 +166,6 @@ def test_rooms_meet_only_where_they_may(room: str, arrows: dict[str, frozenset[s
             assert room != "provenance" or not found or name == "provenance.explain"
 
 
-def test_the_document_draws_the_imports_as_they_are() -> None:
-    text = (ROOT / imports.DOCUMENT).read_text()
-    assert imports.drawn(text) == text, "run: python docs/imports.py"
-
-
 def test_no_module_imports_a_room_by_its_bare_name() -> None:
     for path in SOURCES:
         assert not {target.split(".")[0] for target in imports.targets(path)} & set(ROOMS), path

@@ -1,4 +1,4 @@
-"""The worked example of docs/detectors.md is a detector."""
+"""The worked example of docs/internals/detectors.md is a detector."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chimbuko.core.config import DETECTORS, AnalysisConfig, DetectorEntry
 from chimbuko.core.statistics.schema import PROFILE
 from tests.places import ROOT
 
-TEXT = (ROOT / "docs" / "detectors.md").read_text()
+TEXT = (ROOT / "docs" / "internals" / "detectors.md").read_text()
 MODULE, ENTRY = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 

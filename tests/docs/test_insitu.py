@@ -1,4 +1,4 @@
-"""The examples of docs/insitu.md print what stands there."""
+"""The examples of docs/howto/insitu.md print what stands there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from chimbuko.cli import main
 from tests.places import ROOT
 
-TEXT = (ROOT / "docs" / "insitu.md").read_text()
+TEXT = (ROOT / "docs" / "howto" / "insitu.md").read_text()
 EXAMPLES = re.findall(r"```console\n\$ chimbuko ([^\n]*)\n```\n\n```text\n(.*?)```", TEXT, re.DOTALL)
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from docs import imports
 from tests.places import ROOT
 
-DOCUMENTS = ("CONTRIBUTING.md", "docs/architecture.md")
+DOCUMENTS = ("CONTRIBUTING.md", "docs/internals/architecture.md")
 OF_OTHERS = {"node_modules", ".venv", ".git", "__pycache__"}
 MADE_OR_FOREIGN = {"mpi.h", "md.idx", "run.json"}
 """Files that stand in no tree."""
@@ -71,9 +70,8 @@ def has_all(words: tuple[str, ...], path: str) -> bool:
 
 
 def passages(document: str) -> Iterator[str]:
-    """Rows of tables, points of lists, and paragraphs, each as one line, without what is drawn."""
+    """Rows of tables, points of lists, and paragraphs, each as one line, without code."""
     text = (ROOT / document).read_text()
-    text = text.partition(imports.BEGIN)[0] + text.partition(imports.END)[2] if imports.END in text else text
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     for passage in re.split(r"\n\n+|\n(?=\||- |\d+\. )", text):
         yield " ".join(passage.split())

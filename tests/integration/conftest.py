@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,12 +25,20 @@ from chimbuko.runtime.protocol.messages import PathStatistics
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 from examples.findings import all_anomalies
 from examples.truth import InjectedDelay, read_truth
+from tests.hangs import WaitedTooLong
 from tests.once import Once
 from tests.patience import PATIENCE_S
-from tests.places import STAND_INS
+from tests.places import DATA, STAND_INS
 
-STAND_IN = [sys.executable, STAND_INS / "tau_exec"]
+BROKEN = DATA / "broken"
+"""Traces with faults of all kinds."""
+STAND_IN = ["env", sys.executable, STAND_INS / "tau_exec"]
+"""Words that record a program; a run would record a Python that it is given."""
 """Command that stands in for `tau_exec`."""
+
+
+SPOKEN = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+"""Variables of commands: each line comes at once, and what hangs says where (``tests.hangs``)."""
 
 
 class Command:
@@ -41,7 +51,7 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
+            env={**os.environ, **SPOKEN, **(environment or {})},
         )
         self.lines: list[str] = []
         self.times_s: list[float] = []
@@ -60,12 +70,17 @@ class Command:
                 ),
                 timeout_s,
             )
-        assert found and found != "ended", f"no {text!r} in: {self.output}"
+        if not found:
+            raise WaitedTooLong(f"no {text!r} in: {self.output}")
+        assert found != "ended", f"no {text!r} in: {self.output}"
         return found
 
     def end(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for its end; its exit code."""
-        code = self.process.wait(timeout_s)
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise WaitedTooLong(f"it has not ended: {self.output}") from None
         self._reader.join(10)
         return code
 
@@ -84,7 +99,9 @@ class Command:
         """Wait for a condition by asking for it."""
         deadline = time.monotonic() + timeout_s
         while not condition():
-            assert time.monotonic() < deadline and self.process.poll() is None, self.output
+            assert self.process.poll() is None, self.output
+            if time.monotonic() > deadline:
+                raise WaitedTooLong(f"{inspect.getsource(condition).strip()} in: {self.output}")
             time.sleep(pause_s)
 
     def service(self, module: str) -> int:
@@ -281,3 +298,28 @@ def heat4_live(heat4: Path, once: Once) -> Outcome:
         assert run.end() == 0, run.output
 
     return Outcome(once.made("heat-live", analyse))
+
+
+class BrokenRun(Outcome):
+    """The analysis of all broken traces of the corpus."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "run")
+        self.streams = folder / "*.bp"
+        self.output = (folder / "output").read_text()
+        """What it said."""
+
+
+@pytest.fixture(scope="session")
+def broken_run(once: Once) -> BrokenRun:
+    """The analysis of all broken traces, by one process."""
+
+    def analyse(folder: Path) -> None:
+        folder.mkdir()
+        with tarfile.open(BROKEN / "streams.tar.xz") as packed:
+            packed.extractall(folder, filter="data")
+        run = Run(folder / "run", "--trace", folder / "*.bp")
+        assert run.end() == 0, run.output
+        (folder / "output").write_text(run.output)
+
+    return BrokenRun(once.made("broken", analyse))

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -177,9 +176,7 @@ def test_killed_application_keeps_what_was_found(start: Start) -> None:
     program = [sys.executable, EXAMPLES / "heat.py", "--traced", "--iterations", "100000"]
     run = start("--period", "0.2", "--no-dashboard", "--", *program)
     run.wait_for_line("heat: seed")
-    while not run_has_steps(run):
-        assert run.process.poll() is None, run.output
-        time.sleep(0.1)
+    run.wait_until(lambda: run_has_steps(run), pause_s=0.1)
     for pid in run.processes("heat.py"):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

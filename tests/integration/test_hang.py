@@ -45,7 +45,7 @@ def test_hung_rank_is_reported_while_it_hangs_and_the_others_can_be_recalled(
     start: Start, tmp_path: Path
 ) -> None:
     release = tmp_path / "release"
-    run = start("--no-dashboard", "--", sys.executable, PROGRAM, release)
+    run = start("--no-dashboard", "--", "env", sys.executable, PROGRAM, release)
 
     def hung_calls() -> list[CallSummary]:
         return [call for call in run.anomalies if call.exit_us == 0] if run.health_so_far else []

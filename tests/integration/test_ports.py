@@ -1,4 +1,4 @@
-"""Which ports a run listens on, and on which interfaces: as docs/transports.md says."""
+"""Which ports a run listens on, and on which interfaces: as docs/internals/transports.md says."""
 
 from __future__ import annotations
 

@@ -110,9 +110,9 @@ def test_runtimes_by_call_path_are_those_of_the_trace(heat4: Path, heat4_run: Ou
         assert tuple(runtimes) == pytest.approx(expected, rel=1e-9)
     calls, spent_us = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     with open_run(RunDirectory(heat4_run.folder)) as provenance:
-        for one in (one for rank in range(4) for one in provenance.rank_paths(0, rank)):
-            calls[*one.functions] += one.calls
-            spent_us[*one.functions] += round(one.exclusive_us)
+        for of_rank in (of_rank for rank in range(4) for of_rank in provenance.rank_paths(0, rank)):
+            calls[*of_rank.functions] += of_rank.calls
+            spent_us[*of_rank.functions] += round(of_rank.exclusive_us)
     assert calls == {path: len(runtimes_us) for path, runtimes_us in all_us.items()}
     assert spent_us == {path: sum(runtimes_us) for path, runtimes_us in all_us.items()}
 

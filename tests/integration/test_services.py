@@ -245,7 +245,6 @@ def test_store_is_kept_on_local_disk_until_the_end_where_the_run_is_on_a_network
                 assert [*served.look_after(), *agents.look_after()] == []
         served.finish()
         assert problems == []
-    problems: list[str] = []
     judge_at_end(run, lambda: False, problems.append)
     assert problems == []
     with open_run(run) as provenance:

@@ -15,13 +15,15 @@ import pytest
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.launcher.application import TITLE
 from chimbuko.launcher.liverun import MOST_STARTS
-from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, Start
+from tests.integration.conftest import AGENT, BROKER, Run, Start
 from tests.thorough import first
 
 pytestmark = pytest.mark.cold
 
 CODE = 7
 """Exit code of the program."""
+SERVICES = "chimbuko.launcher.services.together"
+"""Server and writer of the store."""
 GUARD = "chimbuko.capture.follow.guard"
 DELAYS_S = [0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0]
 """Times from the appearance of a process to its death."""
@@ -57,7 +59,7 @@ def left_in_memory(run: Run) -> set[Path]:
 
 @pytest.mark.parametrize(
     ("module", "after_s"),
-    first(5, [(module, after_s) for after_s in DELAYS_S for module in (BROKER, GUARD, SERVER, STORE, AGENT)]),
+    first(4, [(module, after_s) for after_s in DELAYS_S for module in (BROKER, GUARD, SERVICES, AGENT)]),
 )
 def test_the_program_runs_and_is_analysed_where_a_part_is_killed_at_its_start(
     start: Start, tmp_path: Path, module: str, after_s: float

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import pairwise
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from chimbuko.pserver.schedule import (
     IDLE_S,
+    LONGEST_STORE_S,
     PUBLISH_S,
     READ_COUNT,
     RETRY_S,
@@ -247,6 +250,19 @@ TestLoop.settings = settings(
 
 def served(schedule: Schedule, *events: Event) -> list[list[Instruction]]:
     return [schedule.handle(event) for event in events]
+
+
+def test_reports_become_rarer_in_a_long_run() -> None:
+    schedule = Schedule(is_lockstep=False, has_copy=False)
+    served(schedule, RoundBegun(0.0), ReportMade(0.0))
+    reports_s = []
+    for tenth in range(2000):
+        if SeekReport() in schedule.handle(Merged(now_s := tenth / 10, 1, False)):
+            reports_s.append(now_s)
+            served(schedule, ReportSought(now_s, is_taken=True), ReportMade(now_s))
+    periods_s = [after - before for before, after in pairwise(reports_s)]
+    assert periods_s[:8] == pytest.approx([STORE_S] * 8), "the first 20 s are as fresh as can be"
+    assert periods_s[-1] == pytest.approx(LONGEST_STORE_S) and len(reports_s) < 50
 
 
 def test_a_report_waits_until_the_one_before_is_taken() -> None:

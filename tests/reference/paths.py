@@ -64,7 +64,9 @@ class SlowPaths:
 
 
 def paths_of(rows: Rows) -> dict[Path, tuple[float, ...]]:
-    """What rows say of the paths that have calls or time: functions to all columns but the place."""
+    """What rows say of paths that have calls or time: functions to all columns but the place and looks."""
+    assert rows.dtype.names is not None
+    rows = rows[[name for name in rows.dtype.names if name not in ("looked_us", "asleep_us")]]
     paths: list[Path] = []
     for parent, function, *_ in rows.tolist():
         paths.append((*(paths[parent] if parent >= 0 else ()), function) if function >= 0 else OTHERS)

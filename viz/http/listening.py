@@ -7,9 +7,10 @@ import os
 import platform
 import socket
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
+
+import msgspec
 
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.runtime.protocol.brokerplace import LOOPBACK, address_of
@@ -24,8 +25,7 @@ SHORTEST_TOKEN = 16
 EVERYWHERE = "0.0.0.0"
 
 
-@dataclass(frozen=True)
-class Front:
+class Front(msgspec.Struct, frozen=True):
     """Front of a dashboard towards browsers: addresses, TLS and token."""
 
     bind: str = LOOPBACK

@@ -20,7 +20,7 @@ from pathlib import Path
 from chimbuko.capture.follow.presence import announced, guard_of
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.core.errors import ChimbukoError
-from chimbuko.runtime.process.nameholding import PLACE, is_held
+from chimbuko.runtime.process.nameholding import is_held, place
 from chimbuko.runtime.runs.directory import claim_name
 from chimbuko.runtime.runs.scratch import left_behind, run_of_scratch
 
@@ -60,10 +60,10 @@ def remove_folders_of(run_id: str) -> None:
 def _candidates() -> Iterator[Path]:
     known = _FOLDER, _FAMILY, _HELD, _MONITORS
     # Brokers have their folders at the same place, wherever temporary files are.
-    places = {PLACE: (_HELD,), Path(tempfile.gettempdir()): known, MEMORY: known}
-    for place, patterns in places.items():
+    places = {place(): (_HELD,), Path(tempfile.gettempdir()): known, MEMORY: known}
+    for where, patterns in places.items():
         with suppress(OSError):
-            for path in sorted(place.glob("chimbuko-*")):
+            for path in sorted(where.glob("chimbuko-*")):
                 if any(names.fullmatch(path.name) for names in patterns) and _is_ours(path):
                     yield path
 

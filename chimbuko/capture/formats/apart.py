@@ -6,9 +6,10 @@ import glob
 import multiprocessing
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+import msgspec
 
 from chimbuko.capture.formats.conversion import Converted, convert, program_name
 from chimbuko.capture.formats.readers.registry import check
@@ -18,8 +19,7 @@ from chimbuko.runtime.process.lifetime import die_with_parent
 STREAM_SUFFIX = ".bp"
 
 
-@dataclass(frozen=True)
-class Traces:
+class Traces(msgspec.Struct, frozen=True):
     """Traces that match the patterns."""
 
     streams: tuple[str, ...]

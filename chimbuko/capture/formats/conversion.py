@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from chimbuko.capture.formats.eras import PIECE_BITS, Eras, clocks_apart, left_out
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
-@dataclass
-class Converted:
+class Converted(msgspec.Struct):
     """Result of a conversion."""
 
-    streams: list[StreamName] = field(default_factory=list)
+    streams: list[StreamName] = msgspec.field(default_factory=list)
     events: int = 0
     rows: int = 0
-    complaints: list[str] = field(default_factory=list)
+    complaints: list[str] = msgspec.field(default_factory=list)
     """One line each: what is not whole, and what was left out."""
 
 

@@ -7,8 +7,9 @@ asynchronous ones do, goes to a further lane, which is a thread of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from chimbuko.capture.formats.readers.dropped import Dropped
 from chimbuko.capture.formats.readers.events import NO_NAME, Catalogue, TrackKind
@@ -22,8 +23,7 @@ Edge = tuple[int, int, int, int]
 """Time in ns, 0 for ENTRY or 1 for EXIT, lane and name."""
 
 
-@dataclass
-class Open:
+class Open(msgspec.Struct):
     """A call that has begun."""
 
     name: int
@@ -32,12 +32,11 @@ class Open:
     of: int
 
 
-@dataclass
-class Lane:
+class Lane(msgspec.Struct):
     """A thread of the stream."""
 
     number: int
-    stack: list[Open] = field(default_factory=list)
+    stack: list[Open] = msgspec.field(default_factory=list)
     ending: int = 0
     """Calls in it whose end is known."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from chimbuko.capture.formats.nesting import Edge, TrackCalls
@@ -41,8 +41,7 @@ GPU_STREAM: Final = "CUDA Stream"
 _BEGIN, _END, _CALL = int(Kind.BEGIN), int(Kind.END), int(Kind.CALL)
 
 
-@dataclass(frozen=True)
-class StepRows:
+class StepRows(msgspec.Struct, frozen=True):
     """The arrays of one step, as ``TraceStep`` has them."""
 
     events: UInt64Array

@@ -10,11 +10,13 @@ import os
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
+
+from msgspec.structs import replace
 
 from chimbuko.capture.formats.conversion import convert, program_name
 from chimbuko.capture.formats.moments import Edge, MessageEnd, Moment, Moments

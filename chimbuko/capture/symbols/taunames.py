@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 _UNRESOLVED = re.compile(
     r"addr=<(?:0x)?(?P<address>[0-9a-f]{1,16})> \[\{(?P<path>[^{}]*)\} \{0,(?P<blank> ?)0\}\]"
@@ -16,8 +17,7 @@ _NO_BINARY = ("(unknown)", "/proc/self/exe")
 _THREAD = "[PTHREAD] "
 
 
-@dataclass(frozen=True)
-class Unresolved:
+class Unresolved(msgspec.Struct, frozen=True):
     """Function of which TAU knew only the address."""
 
     address: int

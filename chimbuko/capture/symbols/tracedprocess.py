@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from chimbuko.capture.symbols.maps import Mapping, parse_maps
 
@@ -18,8 +19,7 @@ class ProcessGoneError(Exception):
     """Error that the process cannot be inspected; its text says why."""
 
 
-@dataclass(frozen=True)
-class TracedProcess:
+class TracedProcess(msgspec.Struct, frozen=True):
     """Process as TAU describes it."""
 
     pid: int

@@ -14,10 +14,12 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from chimbuko.core.errors import TraceFormatError
 
@@ -55,8 +57,7 @@ class Transport(StrEnum):
     """Stream from files that were recorded earlier."""
 
 
-@dataclass(frozen=True, order=True)
-class StreamName:
+class StreamName(msgspec.Struct, frozen=True, order=True):
     """Path of one stream, and its program and rank."""
 
     program: str

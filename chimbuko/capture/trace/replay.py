@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from chimbuko.capture.trace.discovery import BP_FILE, SST
 from chimbuko.capture.trace.reader import StreamReader
@@ -21,8 +22,7 @@ END_WAIT_S = 1.0
 """A recorded file that offers no further step for so long was never closed: its writer was killed."""
 
 
-@dataclass(frozen=True)
-class Replayed:
+class Replayed(msgspec.Struct, frozen=True):
     """Result of the replay of one stream."""
 
     stream: str
@@ -32,8 +32,7 @@ class Replayed:
     """Why it is not all that had been traced; empty if it is."""
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True):
     """Pace of a replay: the time at which each step is due."""
 
     factor: float

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from chimbuko.capture.trace.discovery import (
     BP5,
@@ -76,8 +77,7 @@ DEFAULT_PERIOD_US = 2_000_000
 _SECTION = re.compile(r"(BEGIN|END)_(INCLUDE|EXCLUDE)_(TIMERS|COUNTERS)")
 
 
-@dataclass(frozen=True)
-class Patterns:
+class Patterns(msgspec.Struct, frozen=True):
     """Names to include and to exclude. ``#`` stands for any string, ``?`` for any character."""
 
     include: tuple[str, ...] = ()
@@ -106,12 +106,11 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class TimerFilter:
+class TimerFilter(msgspec.Struct, frozen=True):
     """Filter of the timers and counters that enter the trace: the content of a TAU select file."""
 
-    timers: Patterns = field(default_factory=Patterns)
-    counters: Patterns = field(default_factory=Patterns)
+    timers: Patterns = msgspec.field(default_factory=Patterns)
+    counters: Patterns = msgspec.field(default_factory=Patterns)
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
@@ -249,8 +248,7 @@ def application_settings(
     }
 
 
-@dataclass(frozen=True)
-class WriterSettings:
+class WriterSettings(msgspec.Struct, frozen=True):
     """Path and settings with which a writer of ours, in the application, writes its stream."""
 
     engine: str

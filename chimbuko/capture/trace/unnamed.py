@@ -11,7 +11,7 @@ from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, UNRESOLVED, StreamNames
 from chimbuko.runtime.process.lifetime import log
 
 PAUSE_S = 0.01
-AFTER_END_S = 4.0
+AFTER_END_S = 7.0
 """Time in seconds for which a step of a live stream waits for its names after its program has ended. Soon
 afterwards, an agent gives up streams that bring nothing."""
 TOO_LATE = "its end came before they were looked up, as the node was busy; leave a core free for the analysis"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from chimbuko.causes.evidence.communication import Communication
 from chimbuko.causes.evidence.flag import Flag, FlagIndex, losses_in

@@ -9,7 +9,9 @@ import re
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from chimbuko.causes.evidence.work import Work
 from chimbuko.causes.part import HeldUp
@@ -30,8 +32,7 @@ _MOVED = re.compile(r"Bytes (Read|Written)")
 """Part of the names of TAU's counters of files, some of which have the file in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(msgspec.Struct, frozen=True):
     """Call that the flagged one made itself, as far as its window has it."""
 
     function: str
@@ -39,8 +40,7 @@ class Child:
     exit_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(msgspec.Struct, frozen=True):
     """Call that lost time. Times are µs since 1970 on its rank's clock, except the common ones."""
 
     id: str

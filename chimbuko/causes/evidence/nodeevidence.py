@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -22,16 +22,14 @@ COVERED_BY_GPU_SAMPLES = 0.5
 """Share of the lost time that samples of a GPU must cover."""
 
 
-@dataclass(frozen=True)
-class GpuShares:
+class GpuShares(msgspec.Struct, frozen=True):
     """Shares of some time in which a GPU was busy, and throttled."""
 
     busy: float = 0.0
     throttled: float = 0.0
 
 
-@dataclass(frozen=True)
-class GpuActivity:
+class GpuActivity(msgspec.Struct, frozen=True):
     """Activity of one GPU while a call lost time."""
 
     number: int
@@ -84,8 +82,7 @@ AROUND_US = 1_000_000
 """Time before and after a call whose activity of the thread is taken for usual."""
 
 
-@dataclass(frozen=True)
-class Rival:
+class Rival(msgspec.Struct, frozen=True):
     """Other thread or process that ran on a core."""
 
     name: str
@@ -96,8 +93,7 @@ class Rival:
     core: int
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """Shortages of the control groups of a node's ranks in an interval."""
 
     throttled_us: float = 0.0
@@ -106,8 +102,7 @@ class Group:
     """Share of its memory limit that the fullest of them used; 0 without a limit."""
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(msgspec.Struct):
     """Rows that came together, and the interval in which they lie."""
 
     rows: Rows

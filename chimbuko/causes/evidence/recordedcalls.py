@@ -8,8 +8,8 @@ of them may be flagged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from chimbuko.causes.evidence.recordedrows import Indices, Interval, RecordedRows, Runtimes
@@ -87,8 +87,7 @@ NONE = -1
 """Number of a call that is not known as a whole."""
 
 
-@dataclass(frozen=True)
-class _Calls:
+class _Calls(msgspec.Struct, frozen=True):
     """All calls that were entered and left between the first row and the last, as parallel arrays."""
 
     begins: Indices

@@ -6,7 +6,6 @@ Rows are known for a while: in the flight recorder of a stream, or in a recorded
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -40,8 +39,7 @@ Indices = npt.NDArray[np.intp]
 Runtimes = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class RankIdentity:
+class RankIdentity(msgspec.Struct, frozen=True):
     """Rank whose rows they are."""
 
     program: int
@@ -49,8 +47,7 @@ class RankIdentity:
     node: str
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """Interval for which calls that lost time in it are wanted, on the clock of the rank."""
 
     begin_us: int

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, field
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import astuple
 
 from chimbuko.monitor.procfs.systemcalls import NO_CALL
 from chimbuko.monitor.samples.intervals import ends_us, overlaps_us
@@ -35,8 +36,7 @@ STOPPED, DEVICE, ASLEEP = "T", "D", "S"
 """Letters of the kernel for states: stopped, asleep so that nothing wakes it, asleep."""
 
 
-@dataclass(frozen=True)
-class Usual:
+class Usual(msgspec.Struct, frozen=True):
     """Activity of a thread over a long time. Like a call's usual runtime, it contains the usual waits."""
 
     ran_us: float = 0.0
@@ -58,8 +58,7 @@ class Usual:
         return Usual(*(before + after for before, after in zip(astuple(self), more, strict=True)))
 
 
-@dataclass(frozen=True)
-class ThreadActivity:
+class ThreadActivity(msgspec.Struct, frozen=True):
     """Activity of one thread in an interval, in µs or as counts."""
 
     length_us: float
@@ -71,7 +70,7 @@ class ThreadActivity:
     """Usual wait for a core, which comes with running and is no cause of its own."""
     system_us: float = 0.0
     """Part of the time on a core that was spent in the kernel."""
-    asleep_us: dict[tuple[str, int], float] = field(default_factory=dict)
+    asleep_us: dict[tuple[str, int], float] = msgspec.field(default_factory=dict)
     """Time off the core without waiting for one, by the state it was found in, and the number of the system
     call.
     """

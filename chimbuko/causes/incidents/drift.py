@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array
@@ -23,8 +23,7 @@ LEAST_SPREAD = math.log(2.0) / PER_DOUBLING
 """Least distance of quartiles, in the logarithm: that of the buckets."""
 
 
-@dataclass(frozen=True)
-class Drift:
+class Drift(msgspec.Struct, frozen=True):
     """Function whose calls take longer now than at first."""
 
     program: str
@@ -39,8 +38,7 @@ class Drift:
     """Number of calls before it became slower; 0 if that is not known."""
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(msgspec.Struct, frozen=True):
     """Calls of a function in one stretch of the run."""
 
     counts: Float64Array

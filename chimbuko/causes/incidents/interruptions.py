@@ -8,7 +8,6 @@ import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 import msgspec
@@ -103,8 +102,7 @@ def is_among(incident: Incident, found: Recurrence) -> bool:
     )
 
 
-@dataclass
-class _Octave:
+class _Octave(msgspec.Struct):
     """Delays within a factor of two."""
 
     calls: int = 0
@@ -114,11 +112,11 @@ class _Octave:
     shortest_us: float = math.inf
     begin_us: int = NEVER_US
     end_us: int = 0
-    functions: Counter[str] = field(default_factory=Counter)
-    ranks: set[int] = field(default_factory=set)
-    worst: list[tuple[float, str]] = field(default_factory=list)
+    functions: Counter[str] = msgspec.field(default_factory=Counter)
+    ranks: set[int] = msgspec.field(default_factory=set)
+    worst: list[tuple[float, str]] = msgspec.field(default_factory=list)
     """Cost and call of the most costly ones."""
-    lost: Lost = field(default_factory=Counter)
+    lost: Lost = msgspec.field(default_factory=Counter)
     """Lost time by cause."""
 
     def add(self, incident: Incident) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array
@@ -26,8 +26,7 @@ VALLEY = 0.2
 """Maximum number of calls there, relative to those of the slow mode."""
 
 
-@dataclass(frozen=True)
-class SlowMode:
+class SlowMode(msgspec.Struct, frozen=True):
     """Calls of a function that take longer than its others, from ``from_us`` on."""
 
     program: str

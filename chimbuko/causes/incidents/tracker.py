@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -33,8 +32,7 @@ from chimbuko.core.calls.waiting import Waits
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 
 
-@dataclass(frozen=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """Differences among the incidents since the last time."""
 
     incidents: list[Incident]
@@ -45,7 +43,7 @@ class Changes:
     """Numbers of incidents of which no flagged call is left."""
     incident_of: dict[str, int]
     """Numbers of the incidents of calls that belong to another one than before; 0 for none."""
-    failed: list[str] = field(default_factory=list)
+    failed: list[str] = msgspec.field(default_factory=list)
     """Calls that could not be explained, or whose incident could not be told, each with the error: a line for
     each. What goes wrong with one of them costs no other."""
 

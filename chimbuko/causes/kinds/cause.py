@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import Flag
@@ -35,8 +36,7 @@ def _not_told(incident: Incident, main: Part) -> Told | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known of one cause. Causes that are found together have the same ``find``."""
 
     id: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -107,7 +106,7 @@ def culprit(waited_us: float, rivals: tuple[Rival, ...]) -> Rival | None:
     if not foreign or ran_us < CULPRIT_SHARE * waited_us:
         return None
     others = " and others" if len({one.name for one in foreign}) > 1 else ""
-    return dataclasses.replace(foreign[0], name=foreign[0].name + others, ran_us=ran_us)
+    return replace(foreign[0], name=foreign[0].name + others, ran_us=ran_us)
 
 
 def _clause_of_stop(part: Part, rank: int | None) -> str:

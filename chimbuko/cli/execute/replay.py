@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import asdict
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Barrier
@@ -16,6 +15,7 @@ from pathlib import Path
 from threading import BrokenBarrierError
 
 import click
+from msgspec.structs import asdict
 
 from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, ENGINES, SST, StreamName, find_recorded
 from chimbuko.capture.trace.isolated import apart

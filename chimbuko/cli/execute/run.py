@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from chimbuko.cli.execute.interpreter import OURS, is_interpreter, parse_command, records_itself
 from chimbuko.cli.shared.analysis import analysis_options
 from chimbuko.cli.shared.placing import advised_option
 from chimbuko.cli.shared.services import service_options
@@ -99,12 +100,13 @@ def command(
 ) -> None:
     """Run COMMAND with the analysis beside it, or analyse a recorded trace.
 
-    COMMAND runs in your environment with TAU's settings added; its exit code is passed on. A Python script
-    is run by ``chimbuko trace``.
+    COMMAND runs in your environment with TAU's settings added; its exit code is passed on. A Python script,
+    or a Python with a script or module behind it, is run by ``chimbuko trace``.
 
     \b
     Examples:
       chimbuko run simulation.py --steps 100
+      chimbuko run -- python -m package.tool input.nc
       chimbuko run -- mpirun -n 4 tau_exec -T mpi,pthread -adios2_trace ./app
       chimbuko run --advise -o first -- mpirun -n 4 chimbuko trace solver.py
       chimbuko run --advised first -- mpirun -n 4 chimbuko trace solver.py
@@ -145,8 +147,18 @@ def command(
 
 
 def _recorded(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command that records a script of Python, if one was given; others stay as they are."""
-    script = Path(words[0]) if words else None
-    if script is None or script.suffix != ".py" or not script.is_file() or os.access(script, os.X_OK):
+    """Return a command that records a script of Python, or what an interpreter runs, if one was given; others
+    stay as they are.
+    """
+    if not words:
         return words
-    return (sys.executable, "-m", "chimbuko", "trace", *words)
+    script = Path(words[0])
+    if is_interpreter(words[0]):
+        command = parse_command(words[1:])
+        # What a text or the standard input holds is a few lines that start something, as a rule.
+        is_program = bool(command.script or command.module) and command.package != OURS
+        script = Path(command.script)
+    else:
+        is_program = script.suffix == ".py" and script.is_file() and not os.access(script, os.X_OK)
+    is_recorded = is_program and not records_itself(script)
+    return (sys.executable, "-m", "chimbuko", "trace", *words) if is_recorded else words

@@ -7,17 +7,19 @@ import os
 import runpy
 import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 import __main__
-from chimbuko.core.errors import ConfigError
+from chimbuko.cli.execute.interpreter import is_interpreter, parse_command
+from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.instrument.annotations.standin import StandIn
 from chimbuko.instrument.pythonmpi.importhook import MpiImport
 from chimbuko.instrument.recorder.launch import become
@@ -26,8 +28,9 @@ from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overh
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
 from chimbuko.plan.overheadswitch import become_plainly, is_plain
-from chimbuko.runtime.process.ranks import RANK_VARIABLES
-from chimbuko.runtime.process.usercommand import check_command
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.ranks import RANK_VARIABLES, rank_from
+from chimbuko.runtime.process.usercommand import CommandError, check_command
 
 MPI_WRITERS = "chimbuko.instrument.pythonmpi.writerserver"
 """Module that starts writers of streams which join the recorder's rows of MPI with those of Python."""
@@ -79,10 +82,10 @@ def command(
 ) -> None:
     """Run PROGRAM, a Python script or a native program, recorded in TAU's layout.
 
-    In a Python script, the calls of its own functions and its MPI calls by mpi4py are recorded. In a native
-    program, these are MPI calls and messages, functions compiled with -finstrument-functions, and regions
-    that are marked with chimbuko.h. Functions that are called often and are short are left out, as far as
-    --overhead wants it.
+    In a Python script, the calls of its own functions and its MPI calls by mpi4py are recorded; PROGRAM may
+    also be any Python of 3.11 or newer, with what it shall run. In a native program, these are MPI calls and
+    messages, functions compiled with -finstrument-functions, and regions that are marked with chimbuko.h.
+    Functions that are called often and are short are left out, as far as --overhead wants it.
 
     Annotations of PerfFlowAspect in a Python program are taken over: that package is not needed.
 
@@ -105,6 +108,7 @@ def command(
       chimbuko trace --annotated-only solver.py
       chimbuko trace --aspect 'physics.*:solve*' --aspect '__main__:Grid.step' solver.py
       chimbuko trace -m package.tool input.nc
+      chimbuko trace python3.12 -u -m package.tool input.nc
       chimbuko run -- mpirun -n 4 chimbuko trace solver.py
       chimbuko run -- mpirun -n 4 chimbuko trace ./app input.nml
     """
@@ -114,7 +118,8 @@ def command(
         if native is not None:
             become_plainly(native.path, words)
         become_plainly(Path(sys.executable), [sys.executable, *(["-m"] if as_module else []), *words])
-    if not as_module and (native := _native(program)) is not None:
+    is_python = not as_module and is_interpreter(program)
+    if not as_module and not is_python and (native := _native(program)) is not None:
         if include or builtins or annotated_only or aspects:
             options = "--include, --builtins, --annotated-only and --aspect"
             raise ConfigError(f"{program} is no Python program: {options} are for these")
@@ -131,6 +136,11 @@ def command(
         option = "--aspect" if aspects else "--annotated-only"
         raise ConfigError(f"{option} leaves nothing for --include and --builtins: leave one out")
     annotate = _annotation(aspects) if aspects else None
+    with_all = not annotated_only and not aspects
+    if is_python:
+        if annotate is not None:
+            annotate()
+        _become_interpreter([program, *arguments], rank, include if with_all else None, builtins)
     if as_module:
         sys.path[0] = os.getcwd()
     elif Path(program).is_file():
@@ -145,7 +155,6 @@ def command(
     MpiImport().install()
     StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
     compiled = compile if annotate is None else annotate()
-    with_all = not annotated_only and not aspects
     try:
         if as_module:
             package = program.partition(".")[0]
@@ -164,6 +173,42 @@ def command(
         # Kept from click, which would make an exit code of its own of it.
         _report_as_python_would(error)
         _interrupted.append(error)
+
+
+def _become_interpreter(
+    words: Sequence[str], rank: int | None, include: tuple[str, ...] | None, with_builtins: bool
+) -> NoReturn:
+    """Become an interpreter that records the program which it runs; if it cannot, one line says why.
+
+    Parameters
+    ----------
+    words
+        Its command line.
+    include
+        Patterns of functions to record beside those of the program; None to record no functions.
+
+    Raises
+    ------
+    CommandError
+        It cannot be run.
+    """
+    environment = dict(os.environ)
+    command = parse_command(words[1:])
+    if include is not None and command.package:
+        include = (f"{command.package}.*", *include)
+    name = program_name(command.module or command.script)
+    chosen = rank_from(os.environ) if rank is None else rank
+    if command.obstacle:
+        log(f"under Python's option {command.obstacle} nothing is recorded; leave it out")
+    else:
+        try:
+            session.hand_over(environment, name, chosen, command.script, MPI_WRITERS, include, with_builtins)
+        except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
+            log(f"rank {chosen} is not traced: {error}")
+    try:
+        os.execvpe(words[0], list(words), environment)
+    except OSError as error:
+        raise CommandError(words[0], error.errno or 0) from error
 
 
 def _native(program: str) -> NativeProgram | None:

@@ -16,6 +16,7 @@ from chimbuko.runtime.process.lifetime import end_within
 from chimbuko.runtime.process.nameholding import HeldFolder
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.wakeup import Ending
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 from chimbuko.runtime.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory
 from chimbuko.runtime.runs.finding import runs_in
 from chimbuko.viz.http.listening import Front
@@ -37,7 +38,7 @@ END_S = 10.0
 )
 @click.option(
     "--bind",
-    default=Front.bind,
+    default=LOOPBACK,
     show_default=True,
     metavar="WHERE",
     help="Address that the server listens on: an IP address, a network interface, a name of this host; "

@@ -186,7 +186,7 @@ def command() -> None:
     """Fit performance models to measured times, and predict where in-situ tasks should run.
 
     A workflow is an application with tasks that run every so many steps of it, inside of it or on resources
-    of their own. docs/insitu.md has the files, with worked examples.
+    of their own. docs/howto/insitu.md has the files, with worked examples.
 
     \b
     Examples:

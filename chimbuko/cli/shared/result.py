@@ -6,11 +6,11 @@ Where the analysis itself should run, for people and as JSON.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from chimbuko.cli.shared.table import Column, Output
 from chimbuko.core.errors import ChimbukoError

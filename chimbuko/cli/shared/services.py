@@ -118,7 +118,7 @@ _OPTIONS = (
     ),
     click.option(
         "--dashboard-bind",
-        default=Front.bind,
+        default=LOOPBACK,
         show_default=True,
         metavar="WHERE",
         help="What the dashboard listens on: an address, a network interface, a name of this host; "

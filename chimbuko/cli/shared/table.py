@@ -6,7 +6,6 @@ Answers as JSON on standard output.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -34,8 +33,7 @@ LEAST_WIDTH = 16
 """Characters that a column keeps at least when it is cut short."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """Title of a column, and how its cells stand."""
 
     title: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 Rank = tuple[int, int]
 """Program and rank."""
@@ -65,8 +66,7 @@ class Bounds:
         return sorted(self._closest.values())
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """Offset of a clock from the reference, as it drifts."""
 
     begin_us: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from chimbuko.core.names import name_matcher
 from chimbuko.core.traceschema import ROOT_TIMER_NAME
@@ -22,12 +23,13 @@ _SOURCES = re.compile(r"\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|f|f90|f03|f08)$", re.IGNOR
 _PYTHON = (".py", ".pyw")
 _HAS_TYPES = re.compile(r"\w<|\w\(")
 """Pattern of templates, or arguments."""
+_IS_CALLED = re.compile(r"::operator\(\)\(.*$")
+"""Pattern of the end of a name of an object that is called like a function."""
 _UNRESOLVED = "addr=<"
 """Beginning of the name of a function of which only the address is known; its place names the binary."""
 
 
-@dataclass(frozen=True)
-class FunctionName:
+class FunctionName(msgspec.Struct, frozen=True):
     """Parts of a stored name."""
 
     function: str
@@ -72,9 +74,12 @@ def shown_name(name: str) -> str:
 def short_name(name: str) -> str:
     """Return the name to show in a sentence, where functions of C and C++ have no types.
 
-    ``void A::solve<double, B<int> >(int) const [{a.cpp} {3,1}]`` is ``A::solve``. Operators stay as they are.
+    ``void A::solve<double, B<int> >(int) const [{a.cpp} {3,1}]`` is ``A::solve``. Operators stay as they are,
+    but for that of calls.
     """
     shown = shown_name(name).split(" [")[0].removesuffix("()")
+    if (called := _IS_CALLED.search(shown)) is not None:
+        return short_name(shown[: called.start()]) + "::operator()"
     if "operator" in shown or not _HAS_TYPES.search(shown):
         return shown
     kept, depth = "", 0

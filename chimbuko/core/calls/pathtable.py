@@ -25,12 +25,14 @@ PATH = np.dtype(
         ("inclusive_maximum_us", np.float64),
         ("begun", np.int64),  # calls that have begun
         ("spent_us", np.float64),  # exclusive time of these so far
+        ("looked_us", np.float64),  # time for which looks at their threads stand that found them innermost
+        ("asleep_us", np.float64),  # part of it for which these threads were asleep
     ],
     align=True,
 )
 """One call path: number of calls that count for the detector, and of their runtimes sum, sum of squares (in
 µs²), minimum and maximum; then all calls, also first and doubtful ones and those that are open, with the time
-that was spent in them.
+that was spent in them, and how much of that was slept, by looks at their threads.
 
 Sums of whole numbers are exact up to 2^53, in whatever order they are added; beyond that spreads of less than
 1e-8 of the runtime are lost. A path is ``OTHERS`` or stands behind its parent. Functions have numbers of
@@ -49,7 +51,7 @@ PATH_TIME = np.dtype(
 """Time that was spent in all calls of one call path, also in open ones; paths without calls took none."""
 
 MOST_PATHS = 1 << 12
-"""Maximum number of paths of a stream, and of a program: 330 kB stay in a cache. With 16,384 a made-up trace
+"""Maximum number of paths of a stream, and of a program: 430 kB stay in a cache. With 16,384 a made-up trace
 that fills them took a seventh longer to analyse.
 """
 OTHER_PATHS = "(other call paths)"
@@ -119,11 +121,13 @@ class PathTable:
 
 def forget_calls(rows: Rows) -> None:
     """Set the calls and the time of ``PATH`` rows to 0; parents and functions stay."""
-    for name in ("calls", "begun", "spent_us"):
+    for name in ("calls", "begun", "spent_us", "looked_us", "asleep_us"):
         rows[name] = 0
 
 
 def has_news(rows: Rows) -> BoolArray:
     """Return which ``PATH`` rows have calls, or time that was spent in calls of earlier rows."""
-    found: BoolArray = (rows["calls"] != 0) | (rows["begun"] != 0) | (rows["spent_us"] != 0.0)
-    return found
+    is_empty: BoolArray = np.ones(len(rows), np.bool_)
+    for name in ("calls", "begun", "spent_us", "looked_us"):
+        is_empty &= rows[name] == 0
+    return ~is_empty

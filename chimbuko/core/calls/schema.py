@@ -8,7 +8,6 @@ where records are made, CONTRIBUTING.md lists. Names carry their units.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, get_type_hints
 
@@ -22,8 +21,7 @@ class Label(StrEnum):
     NORMAL = "normal"
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """Properties of a field beside its name and its type in Python."""
 
     meaning: str

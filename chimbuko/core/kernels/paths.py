@@ -72,6 +72,8 @@ def merge_path(into: Any, row: Any) -> None:
     """Add the calls of one ``PATH`` row to another."""
     into.begun += row.begun
     into.spent_us += row.spent_us
+    into.looked_us += row.looked_us
+    into.asleep_us += row.asleep_us
     if row.calls == 0:
         return
     if into.calls == 0:
@@ -93,6 +95,8 @@ def merge_paths(reported: Table, rows: Table, slots: UInt64Array, count: Int64Ar
     is_needed = zeros(len(reported))
     for at in range(len(reported) - 1, OTHERS, -1):
         if reported[at].calls != 0 or reported[at].begun != 0 or reported[at].spent_us != 0.0:
+            is_needed[at] = 1
+        if reported[at].looked_us != 0.0:
             is_needed[at] = 1
         if is_needed[at] != 0 and reported[at].parent != NONE:
             is_needed[reported[at].parent] = 1
@@ -117,7 +121,7 @@ def add_to_copy(before: Table, count: int, reported: Table, rows: Table) -> None
             rows[at] = before[at]
         else:
             rows[at].calls = rows[at].begun = 0
-            rows[at].spent_us = 0.0
+            rows[at].spent_us = rows[at].looked_us = rows[at].asleep_us = 0.0
         rows[at].parent = reported[at].parent
         rows[at].function = reported[at].function
         merge_path(rows[at], reported[at])

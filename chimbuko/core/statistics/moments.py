@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -15,8 +15,7 @@ EMPTY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, math.inf, -math.inf])
 """Moments of no values, the identity of merging."""
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(msgspec.Struct, frozen=True):
     """Count, mean, central moment sums, minimum and maximum of a set of values.
 
     ``m2``, ``m3``, ``m4`` are sums of powers of the deviation from the mean, not divided by n.

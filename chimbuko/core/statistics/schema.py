@@ -6,7 +6,6 @@ detector. Tables are sent as ``PackedTable``, since of columns of many values mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -88,8 +87,7 @@ class Rule(IntEnum):
 _IDENTITY = {Rule.ADD: 0.0, Rule.MIN: np.inf, Rule.MAX: -np.inf}
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A named column, its merge rule, and its number of values; moments are seven numbers each."""
 
     name: str
@@ -104,8 +102,7 @@ class Column:
         return rules.MOMENTS_WIDTH if self.rule is Rule.MOMENTS else self.values
 
 
-@dataclass(frozen=True)
-class TableSchema:
+class TableSchema(msgspec.Struct, frozen=True, dict=True):
     """Columns of a table; the table itself is a plain float64[rows, width] array."""
 
     columns: tuple[Column, ...]

@@ -25,7 +25,10 @@ def acquired_in(frame: FrameType) -> tuple[str, object] | None:
     """Return the lock that the line acquires at which a frame is, with its name there; None if it acquires
     none.
     """
-    found = _ACQUIRES.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip())
+    line = frame.f_lineno
+    # Instructions that Python has added by itself, as where a loop ends, are of no line.
+    source = "" if line is None else linecache.getline(frame.f_code.co_filename, line)
+    found = _ACQUIRES.match(source.strip())
     name = (found[1] or found[2]) if found else ""
     lock = _value(name, frame) if name else None
     return None if lock is None else (name, lock)
@@ -46,7 +49,7 @@ def _held_in(frame: FrameType) -> Iterator[str]:
     """Yield names of what the ``with`` statements have around the line at which a frame is."""
     code, line = frame.f_code, frame.f_lineno
     for first, last, name in _statements(code):
-        if first <= line <= last:
+        if line is not None and first <= line <= last:
             yield name
 
 

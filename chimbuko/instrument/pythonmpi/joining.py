@@ -128,7 +128,9 @@ class Joining:
             # The writer counts what it has written, of both; what comes after the end is no loss.
             reasons = {key: value for key, value in json.loads(counts).items() if key not in COUNTED}
             said[MAIN_THREAD, CALL_COUNTS] = json.dumps(reasons)
-        unseen = [self._not_recorded, said.get((MAIN_THREAD, NOT_RECORDED), ""), self._other_rank()]
+        is_gone = self._recording is None and not self._folder.exists()
+        gone = "MPI calls: somebody has removed what the recorder had written" if is_gone else ""
+        unseen = [self._not_recorded, gone, said.get((MAIN_THREAD, NOT_RECORDED), ""), self._other_rank()]
         return said | ({(MAIN_THREAD, NOT_RECORDED): "; ".join(filter(None, unseen))} if any(unseen) else {})
 
     def _other_rank(self) -> str:

@@ -14,14 +14,19 @@ from pathlib import Path
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.instrument.recorder.library import REMEDY, WHAT, recorder_library
 from chimbuko.instrument.recorder.mpi import MpiLibrary, is_mpi, mpi_of, needed_libraries
+from chimbuko.instrument.recorder.ringfolder import make_awaited_folder
 from chimbuko.runtime.preload import compile_with, find_compiler, kept_library, key_of
 
 
 def main() -> None:
-    """Print the path of the library; the arguments are the extension, and the process that loads both."""
+    """Print the paths of the library and of a new folder for its rings; the arguments are the extension, and
+    the process that loads both.
+    """
+    extension, pid = Path(sys.argv[1]), int(sys.argv[2])
     try:
-        mpi = _mpi_of(Path(sys.argv[1]), int(sys.argv[2]))
-        print(_with_mpi(recorder_library(mpi), mpi))
+        mpi = _mpi_of(extension, pid)
+        library = _with_mpi(recorder_library(mpi), mpi)
+        print(library, make_awaited_folder(pid), sep="\n")
     except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
         sys.exit(" ".join(str(error).split()))
 

@@ -35,6 +35,7 @@ from chimbuko.instrument.recorder.ringfolder import (
 )
 from chimbuko.instrument.tracer.chunks import Handover, Header
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
+from chimbuko.instrument.tracer.places import Place, Places
 from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
 from chimbuko.instrument.tracer.writerserver import MOST_AT_A_TIME
 from chimbuko.runtime.process.lifetime import Sacrifice, log, oom_score, set_oom_score
@@ -113,6 +114,7 @@ class _Drain:
         self._first = pid
         self._first_descriptor = _process_descriptor(pid)
         self._members = Members()
+        self._places = Places(os.environ)
         self._writers: dict[int, tuple[int, Path]] = {}
         """Number and file of the recorded process, by the process id of its writer."""
         self._unattended: dict[Path, str] = {}
@@ -162,24 +164,27 @@ class _Drain:
             return
         program = os.path.basename(recording.executable) or "program"
         number = self._members.add(recording.pid, self._header(recording, program, 0))
+        parent, rank, size = map(recording.process.number, ("parent", "world_rank", "world_size"))
+        place = self._places.of(recording.pid, parent, rank, size)
         if writer := os.fork():
             self._writers[writer] = number, path
             return
         code = 1
         try:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            code = self._write(recording, program, number)
+            code = self._write(recording, program, number, place)
         finally:
             os._exit(code)
 
-    def _write(self, recording: Recording, program: str, number: int) -> int:
+    def _write(self, recording: Recording, program: str, number: int, place: Place) -> int:
         """Write a stream, and log what goes wrong; return the exit code of the writer."""
         rank = rank_from(os.environ)
         try:
             handovers = _handovers(recording, lambda: self._has_successor(recording))
-            rank, first = ranked(recording, handovers, stated_rank(os.environ))
+            stated = stated_rank(os.environ) if place.rank is None else place.rank
+            rank, first = ranked(recording, handovers, stated)
             header = self._header(recording, program, rank)
-            writing = Writing(header, recording.pid, self._members, number, recording.note_stored)
+            writing = Writing(header, recording.pid, self._members, number, place, recording.note_stored)
             writing.write_stream(itertools.chain(first, handovers))
         except ChimbukoError as error:
             log(f"rank {rank} is not recorded to its end: {error}")

@@ -30,7 +30,7 @@ def fortran_source(header: str) -> str:
     """Return the C source of all wrappers of Fortran functions, for a preprocessed ``mpi.h``."""
     has_own_path = any(name.startswith("ompi_") for name in data_names(header))
     known = meanings()
-    lines = ['#include "fortran.h"', ""]
+    lines = ['#include "callers.h"', '#include "fortran.h"', ""]
     for number, function in enumerate(prototypes(header)):
         meaning = known.get(function.name)
         if meaning is None or len(meaning.parameters) != len(function.parameters):
@@ -61,7 +61,7 @@ def _wrapper(
         "        return;",
         "    }",
         "    self.mpi_frame = FRAME;",
-        f"    enter(NAMED | {number});",
+        f"    enter_mpi(NAMED | {number});",
         *(f"    {line}" for line in before),
         f"    next({given});",
     ]

@@ -10,7 +10,7 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 7
+VERSION: Final = 8
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
@@ -110,9 +110,10 @@ PROCESS: Final = np.dtype(
         ("thread_count", "<u4"),
         ("name_count", "<u4"),
         ("communicator_count", "<u4"),
-        ("reserved", "<u4"),
+        ("deciders", "<u4"),
         ("threads_without_ring", "<u8"),
         ("lost_requests", "<u8"),
+        ("calls_without_caller", "<u8"),
         ("stored", "<u8"),
         ("overhead", "<f8"),
         ("executable", f"S{PATH_BYTES}"),

@@ -32,6 +32,7 @@ from chimbuko.core.traceschema import (
     NOT_RECORDED,
     UNRESOLVED,
 )
+from chimbuko.core.units import number_of
 from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
@@ -220,6 +221,10 @@ BUDGET = "Recorder's Budget"
 """Key of metadata: part of the program's time that recording may cost."""
 CALL_SITES = "Recorder's Call Sites"
 """Key of metadata: why the calls of functions that are left out cannot be taken out of the program's code."""
+CALLERS = "Callers of MPI"
+"""Key of metadata: how the functions around calls of MPI were found, where none was compiled with hooks."""
+DECISIONS = "Recorder's Decisions"
+"""Key of metadata: with whom the recorder decided which functions it leaves out."""
 LARGEST_COUNT = float(1 << 62)
 NAMES_PATIENCE_S = 5.0
 """Longest wait for the names of functions in a report, at the end of a stream."""
@@ -506,7 +511,12 @@ class Recording:
     def _last_metadata(self, has_ended: bool) -> dict[tuple[int, str], str]:
         found = {}
         if obstacle := self.process.text("obstacle"):
-            found[CALL_SITES] = f"functions that are left out are still counted: {obstacle}"
+            is_said = obstacle.startswith("functions ")
+            found[CALL_SITES] = "functions that are left out are still counted: " * (not is_said) + obstacle
+        if (others := self.process.number("deciders") - 1) > 0:
+            found[DECISIONS] = f"together with {number_of(others, 'other processes')} of this node"
+        if callers := self._describe_callers():
+            found[CALLERS] = callers
         if left_out := describe_left_out(self.process, self._sound_rings(), self._resolved):
             found[LEFT_OUT_FUNCTIONS] = left_out
         if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
@@ -518,6 +528,17 @@ class Recording:
         if said:
             found[NOT_RECORDED] = "; ".join(said)
         return {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _describe_callers(self) -> str:
+        """Describe how functions were found that no compiler has instrumented; empty where none was."""
+        rows = self.process.field("functions")["key"]
+        has_hooks = bool(((rows > 0) & (rows < NAMED)).any())
+        if has_hooks or not (self._keys < NAMED).any():
+            return ""
+        said = "found on the stack: each function lasts from its first call of MPI to its last one"
+        if missing := self.process.number("calls_without_caller"):
+            said += f"; not those of {missing} calls, as the recorder's budget is {self.process.overhead:.2%}"
+        return said
 
     def _unseen_mpi(self) -> list[str]:
         """Return a line for each MPI that the program loads while it runs, and is not linked with."""

@@ -65,6 +65,9 @@ READY = b"ready"
 """Text that a drain writes to standard output when the program may begin."""
 _LOCK = ".lock"
 _ERROR_FILE = ".stderr"
+_AWAITED_FILE = ".awaited"
+AWAITED_S = 60.0
+"""Longest time that a process which drains a folder may need to come."""
 _NAME = re.compile(r"chimbuko-rings-(?P<pid>\d+)-\d+")
 
 
@@ -88,6 +91,19 @@ def make_ring_folder(streams: Path, is_marked: bool) -> Path:
         return _made(marks / name)
     (marks / name).symlink_to(_made(MEMORY / name))
     return marks / name
+
+
+def make_awaited_folder(pid: int) -> Path:
+    """Make a folder for the rings of a process that may end before any process has come to drain it."""
+    folder = _made(MEMORY / f"chimbuko-rings-{pid}-{time.monotonic_ns()}")
+    (folder / _AWAITED_FILE).touch()
+    return folder
+
+
+def _is_awaited(folder: Path) -> bool:
+    with suppress(OSError):
+        return time.time() < (folder / _AWAITED_FILE).stat().st_mtime + AWAITED_S
+    return False
 
 
 def _made(folder: Path) -> Path:
@@ -117,6 +133,7 @@ def lock_as_drained(folder: Path) -> int:
     # namespace of its own.
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
+    (folder / _AWAITED_FILE).unlink(missing_ok=True)
     return lock
 
 
@@ -253,7 +270,8 @@ def clear_up() -> None:
     """Remove the folders that earlier programs outside of runs have left, whose drains were killed."""
     for folder in MEMORY.glob("chimbuko-rings-*"):
         with suppress(OSError):
-            if folder.stat().st_uid == os.getuid() and not is_drained(folder) and not is_in_use(folder):
+            is_needed = is_drained(folder) or is_in_use(folder) or _is_awaited(folder)
+            if folder.stat().st_uid == os.getuid() and not is_needed:
                 # Imported only here: a program that is recorded must not wait for numpy.
 
                 for path in process_files(folder):

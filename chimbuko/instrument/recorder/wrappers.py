@@ -59,7 +59,7 @@ def wrappers_source(header: str) -> str:
     """Return the C source of all wrappers for a preprocessed ``mpi.h``."""
     functions = prototypes(header)
     known = meanings()
-    lines = ['#include "messages.h"', '#include "functions.h"', ""]
+    lines = ['#include "callers.h"', '#include "messages.h"', '#include "functions.h"', ""]
     lines += [f"void *volatile next_functions[{len(functions)}];"]
     lines += [f"const unsigned function_count = {len(functions)};"]
     lines += [
@@ -90,7 +90,7 @@ def _wrapper(number: int, function: Prototype, meaning: Meaning | None) -> str:
         "    if (UNLIKELY(is_in_mpi()))",
         f"        return next({', '.join(names)});",
         "    self.mpi_frame = FRAME;",
-        f"    enter(NAMED | {number});",
+        f"    enter_mpi(NAMED | {number});",
         *(f"    {line}" for line in before),
         f"    int result = next({given});",
     ]

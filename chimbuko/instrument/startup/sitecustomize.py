@@ -18,22 +18,30 @@ def _give_way():
     try:
         import sitecustomize  # type: ignore[import-not-found] # noqa: F401
     except ImportError as error:
-        if error.name != "sitecustomize":
+        # Python 2 does not say which module is missing.
+        if getattr(error, "name", "sitecustomize") != "sitecustomize":
             raise
         # The import system expects to find the module that it has just loaded.
         sys.modules["sitecustomize"] = ours  # type: ignore[assignment]
 
 
-def _join_family():
-    # type: () -> None
-    if "CHIMBUKO_FAMILY" not in os.environ or sys.version_info < (3, 11):
+def _join_family(is_first):
+    # type: (bool) -> None
+    if "CHIMBUKO_FAMILY" not in os.environ:
+        return
+    version = tuple(sys.version_info[:2])
+    if version < (3, 11):
+        if is_first:
+            _say("functions of Python {}.{} are not recorded: take 3.11 or newer".format(*version))
         return
     sys.path.insert(0, _PACKAGE_HOME)
     try:
         from chimbuko.instrument.annotations.standin import StandIn
+        from chimbuko.instrument.pythonmpi.importhook import MpiImport
         from chimbuko.instrument.tracer import session
 
-        session.start_as_member()
+        session.start_as_member(is_first)
+        MpiImport().install()
         StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
         if "CHIMBUKO_ASPECTS" in os.environ:
             from chimbuko.instrument.annotations import importhook
@@ -43,9 +51,17 @@ def _join_family():
         sys.path.remove(_PACKAGE_HOME)
 
 
-try:  # noqa: SIM105
-    _join_family()
-except Exception:
+def _say(text):
+    # type: (str) -> None
+    sys.stderr.write("chimbuko: " + text + "\n")
+
+
+# The process that ``chimbuko trace`` has become: nobody else can report that it is not traced.
+_is_first = os.environ.pop("CHIMBUKO_FAMILY_FIRST", "") == str(os.getpid())
+try:
+    _join_family(_is_first)
+except Exception as error:
     # An error must not harm the program; the process that started it reports that it was not traced.
-    pass
+    if _is_first:
+        _say("the program is not traced: " + str(error))
 _give_way()

@@ -111,6 +111,8 @@ class Recorder:
     ) -> None:
         self.is_recording = True
         self.family = family
+        self.rings = ""
+        """Folder into which a recorder in this process writes; empty if none is loaded."""
         self.files = SourceFiles(family.folder)
         self.children = StartedPrograms()
         self.when_lost: Callable[[], None] = _nothing
@@ -135,7 +137,7 @@ class Recorder:
         self._handed_over = {"timers": 0, "counters": 0}
         self._main.events.extend((ROOT_TIMER << 1 | ENTRY, time.perf_counter_ns()))
         self._metadata: dict[tuple[int, str], str] = {}
-        self._looks = StillThreads(self)
+        self._looks: StillThreads | None = StillThreads(self)
         self._connection: Connection | None = None
         self._not_begun = [True]
         # Not an event: a signal's handler may stop the recording while its own thread does.
@@ -307,20 +309,30 @@ class Recorder:
         self.of_thread.buffer = ThreadBuffer(-1, object, self._new_number)
         self.of_thread.greenlets = None
         is_first = self._connection is not None
-        is_stuck = False
+        failure: Exception | None = None
         try:
             self._hand_over_until_stopped()
-        except OSError as error:
-            # The writer has ended, and says why; or there is none; or it takes nothing, and says nothing.
-            is_stuck = isinstance(error, TimeoutError)
+        except Exception as error:
+            # Whatever it is, the program must not wait for the end of the stream, nor the writer for rows.
+            failure = error
             self.is_recording = False
             self.when_lost()
         if self._connection is not None:
             if is_first:
-                is_closed = self._connection.is_closed_by_program
-                self._report(_CLOSED if is_closed else "" if is_stuck else self._connection.last_word())
+                self._report(self._last_word(self._connection, failure))
             self._connection.close()
         self._has_ended.release()
+
+    def _last_word(self, connection: Connection, failure: Exception | None) -> str:
+        """Return how the stream has ended, by its writer where that has ended, too."""
+        if connection.is_closed_by_program:
+            return _CLOSED
+        if isinstance(failure, TimeoutError):
+            # The writer takes nothing, and says nothing.
+            return ""
+        if failure is not None and not isinstance(failure, OSError):
+            return f"{type(failure).__name__}: {failure}"
+        return connection.last_word()
 
     def _hand_over_until_stopped(self) -> None:
         is_ending = False
@@ -334,11 +346,24 @@ class Recorder:
         for number in itertools.count(1):
             if is_ending or self._running.acquire(timeout=LOOK_PERIOD_S):
                 break
-            self._looks.look(self._buffers)
+            self._look()
             if number % LOOKS_PER_HANDOVER == 0:
                 kill_those_left()
                 self._hand_over(is_last=False)
         self._hand_over(is_last=True)
+
+    def _look(self) -> None:
+        """Look at threads that stand still; never again where that fails, in a program nobody foresaw."""
+        try:
+            if self._looks is not None:
+                self._looks.look(self._buffers)
+        except Exception as error:
+            self._looks = None
+            print(
+                f"chimbuko: rank {self.family.rank}: what its threads wait for is not recorded any more: "
+                f"{type(error).__name__}: {error}",
+                file=sys.stderr,
+            )
 
     def _has_annotations(self) -> bool:
         """Whether only what the program names is recorded, and it is one of few: then all of it matters."""
@@ -366,7 +391,7 @@ class Recorder:
             metadata=self._take_metadata(),
             children=self.children.take(),
             is_last=is_last,
-            rings="" if self.is_forked else self.family.rings,
+            rings=self.rings,
         )
         assert self._connection is not None
         self._connection.send(handover, while_waiting=self._pack)

@@ -18,6 +18,8 @@ STARTUP_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__
 """Folder of the ``sitecustomize`` that a child's interpreter finds first; it imports the program's own."""
 
 SEPARATOR = "\t"
+FIRST_VARIABLE = "CHIMBUKO_FAMILY_FIRST"
+"""Environment variable with the id of a process that becomes an interpreter, and the first of a family."""
 
 
 class Family:
@@ -31,33 +33,35 @@ class Family:
         Program and rank in the names of the streams of all members.
     folder
         Folder of the script with which the program began.
+    interpreter
+        Path of the Python in which this package is installed: members may run another one.
     """
 
-    def __init__(self, address: str, program: str, rank: int, folder: str) -> None:
+    def __init__(self, address: str, program: str, rank: int, folder: str, interpreter: str) -> None:
         self.address = address
         self.program = program
         self.rank = rank
         self.folder = folder
+        self.interpreter = interpreter
         self.include: tuple[str, ...] | None = None
         """Patterns of further functions to record; None if no functions are recorded."""
         self.with_builtins = False
-        self.rings = ""
-        """Folder into which the recorder of the first process writes; empty if none is loaded."""
         self.library = ""
         """Path of the library that records functions as far as a budget goes; empty for none."""
 
     def text(self) -> str:
         """Return the settings as one text for the environment."""
         options = "none" if self.include is None else "builtins" if self.with_builtins else "functions"
-        folder, library = ("" if SEPARATOR in path else path for path in (self.folder, self.library))
-        fields = (self.address, self.program, str(self.rank), folder, options, library, *(self.include or ()))
-        return SEPARATOR.join(fields)
+        paths = (self.folder, self.interpreter, self.library)
+        folder, interpreter, library = ("" if SEPARATOR in path else path for path in paths)
+        fields = (self.address, self.program, str(self.rank), folder, interpreter, options, library)
+        return SEPARATOR.join((*fields, *(self.include or ())))
 
     @classmethod
     def from_text(cls, text: str) -> Family:
         """Return the family that :meth:`text` describes."""
-        address, program, rank, folder, options, library, *include = text.split(SEPARATOR)
-        family = cls(address, program, int(rank), folder)
+        address, program, rank, folder, interpreter, options, library, *include = text.split(SEPARATOR)
+        family = cls(address, program, int(rank), folder, interpreter)
         family.library = library
         family.include = None if options == "none" else tuple(include)
         family.with_builtins = options == "builtins"

@@ -10,10 +10,11 @@ from chimbuko.instrument.hooks.choice import hook_of
 from chimbuko.instrument.hooks.pauses import Pauses
 from chimbuko.instrument.tracer import children, poolworkers
 from chimbuko.instrument.tracer.eventrecorder import LONGEST_END_S, Recorder
-from chimbuko.instrument.tracer.family import FAMILY_VARIABLE, Family, leave
+from chimbuko.instrument.tracer.family import FAMILY_VARIABLE, FIRST_VARIABLE, Family, leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
     from typing import Any
 
     from chimbuko.instrument.hooks.monitoring import MonitoringHook
@@ -69,17 +70,15 @@ def start(program: str | None = None, rank: int | None = None, writers: str | No
 
     from chimbuko.capture.trace.tausettings import WriterSettings
     from chimbuko.core.errors import ChimbukoError
-    from chimbuko.instrument.tracer.processmetadata import program_name, script_folder
-    from chimbuko.instrument.tracer.writerserverstart import WRITER_SERVER, start_writer_server
+    from chimbuko.instrument.tracer.processmetadata import program_name
+    from chimbuko.instrument.tracer.writerserverstart import WRITER_SERVER
     from chimbuko.runtime.process.ranks import rank_from
 
     chosen_rank = rank_from(os.environ) if rank is None else rank
     try:
         settings = WriterSettings.from_environment(os.environ)
-        name = program or program_name(sys.argv[0])
-        family = Family(
-            start_writer_server(writers or WRITER_SERVER), name, chosen_rank, script_folder(sys.argv[0])
-        )
+        script = sys.argv[0]
+        family = _family(program or program_name(script), chosen_rank, script, writers or WRITER_SERVER)
         recorder = Recorder(family, settings.select)
         recorder.join()
     except (ChimbukoError, OSError, RuntimeError, subprocess.SubprocessError) as error:
@@ -90,15 +89,67 @@ def start(program: str | None = None, rank: int | None = None, writers: str | No
     children.watch(_started)
 
 
-def start_as_member() -> None:
-    """Record this process, which a member of a family has started, if it is a part of the program."""
+def _family(program: str, rank: int, script: str, writers: str) -> Family:
+    from chimbuko.instrument.tracer.processmetadata import script_folder
+    from chimbuko.instrument.tracer.writerserverstart import start_writer_server
+
+    return Family(start_writer_server(writers), program, rank, script_folder(script), sys.executable)
+
+
+def hand_over(
+    environment: MutableMapping[str, str],
+    program: str,
+    rank: int,
+    script: str,
+    writers: str,
+    include: tuple[str, ...] | None,
+    with_builtins: bool,
+) -> None:
+    """Change an environment so that the Python that this process becomes in it records itself.
+
+    Parameters
+    ----------
+    program, rank, writers
+        As of ``start``.
+    script
+        Script that the Python will run; empty for a module or a text.
+    include, with_builtins
+        As of ``trace_functions``; ``include`` is None if no functions are recorded.
+
+    Raises
+    ------
+    ChimbukoError, OSError, subprocess.SubprocessError
+        Nothing can be recorded.
+    """
+    from chimbuko.capture.trace.tausettings import WriterSettings
+
+    WriterSettings.from_environment(environment)
+    family = _family(program, rank, script, writers)
+    family.include, family.with_builtins = include, with_builtins
+    if include is not None and not with_builtins:
+        family.library = _library(None)
+    family.enter(environment)
+    environment[FIRST_VARIABLE] = str(os.getpid())
+
+
+def start_as_member(is_first: bool) -> None:
+    """Record this process, which a member of a family has started, if it is a part of the program.
+
+    Parameters
+    ----------
+    is_first
+        Whether no member has started it, but ``chimbuko trace`` has become it.
+    """
     global active, _forked_for
     family = Family.from_text(os.environ[FAMILY_VARIABLE])
     module = children.module_of(sys.orig_argv)
     if module == children.FORK_SERVER:
         _forked_for = family, os.getppid()
-    elif not children.is_helper(module):
-        active = Recorder(family, select=None, parent_pid=os.getppid())
+    elif is_first or not children.is_helper(module):
+        recorder = Recorder(family, select=None, parent_pid=0 if is_first else os.getppid())
+        if is_first:
+            recorder.join()
+        active = recorder
         _trace_functions_of(active)
         children.watch(_started)
         if poolworkers.is_worker():
@@ -137,8 +188,10 @@ def trace_functions(include: tuple[str, ...], with_builtins: bool) -> None:
         _trace_functions_of(active)
 
 
-def _library(recorder: Recorder) -> str:
-    """Return the path of the library that keeps to a budget; empty where it cannot be built."""
+def _library(recorder: Recorder | None) -> str:
+    """Return the path of the library that keeps to a budget; empty where it cannot be built, which the
+    recorder of this process notes.
+    """
     # Only here, as in ``start``: processes that the program starts are told the path.
     from chimbuko.core.errors import ChimbukoError
     from chimbuko.instrument.hooks.callbudget import OVERHEAD_VARIABLE
@@ -147,7 +200,8 @@ def _library(recorder: Recorder) -> str:
     try:
         return str(hook_library())
     except ChimbukoError as error:
-        recorder.describe_process(BUDGET, f"none, all functions are recorded: {error}")
+        if recorder is not None:
+            recorder.describe_process(BUDGET, f"none, all functions are recorded: {error}")
         if OVERHEAD_VARIABLE in os.environ:
             print(f"chimbuko: all functions are recorded, whatever it costs: {error}", file=sys.stderr)
         return ""

@@ -46,10 +46,10 @@ from chimbuko.core.traceschema import (
 )
 from chimbuko.instrument.tracer.chunks import COMPLETE, Handover, Header
 from chimbuko.instrument.tracer.members import Members, Started, State
+from chimbuko.instrument.tracer.places import Place
 from chimbuko.instrument.tracer.rejoining import MemberLine
 from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, MAIN_THREAD, Step, StepBuilder
 from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS
-from chimbuko.runtime.process.ranks import size_from
 
 STUCK_AFTER_S = 10
 """Longest wait for ADIOS2: beyond it a reader is stuck, and the writer ends, so that no process is left."""
@@ -81,7 +81,7 @@ def alone(handovers: Iterator[Handover], pid: int, rank: int) -> Iterator[Handov
 
 
 def serve_member(
-    line: MemberLine, pid: int, header: Header, members: Members, number: int, joined: Joined
+    line: MemberLine, pid: int, header: Header, members: Members, number: int, place: Place, joined: Joined
 ) -> None:
     """Write the stream of one member of a family, and report to it how that ended.
 
@@ -93,13 +93,15 @@ def serve_member(
         Process id of the member.
     members, number
         Table of the family, and the row of the member.
+    place
+        Place of the member.
     joined
         Function that adds what others have recorded of the member.
     """
     os.setsid()
     try:
         handovers = joined(line.handovers(STUCK_AFTER_S), pid, header.rank)
-        Writing(header, pid, members, number).write_stream(handovers)
+        Writing(header, pid, members, number, place).write_stream(handovers)
         last_word = COMPLETE
         if not number and members.refused:
             last_word += f"\n{members.refused} {_REFUSED}"
@@ -122,6 +124,8 @@ class Writing:
         Header and process id of the member.
     members, number
         Table of the family, and the row of the member.
+    place
+        Place of the member.
     note_stored
         Function that is called after each step with the number of rows that are in no step yet.
 
@@ -137,6 +141,7 @@ class Writing:
         pid: int,
         members: Members,
         number: int,
+        place: Place,
         note_stored: Callable[[int], None] = lambda waiting: None,
     ) -> None:
         self._settings = WriterSettings.from_environment(os.environ)
@@ -149,19 +154,18 @@ class Writing:
         self._note_stored = note_stored
         self._calls = 0
         """Calls that were written."""
-        size = size_from(os.environ)
-        self._first_rank = self._claimed(number, size)
+        self._first_rank = self._claimed(place)
         members.set_rank(number, self._first_rank + header.rank)
         self._is_parent_reported = not header.parent_pid
 
-    def _claimed(self, number: int, size: int) -> int:
-        """Claim a multiple of ``size`` that no other family of this run adds to its ranks; return it."""
+    def _claimed(self, place: Place) -> int:
+        """Claim a first rank that no other family of this run adds to this rank; return it."""
+        first_rank = place.first_rank
         while True:
-            first_rank = number * size
             path = self._settings.stream_path(self._header.program, self._header.rank, first_rank)
             if not self._settings.has_instances or claim(path):
                 return first_rank
-            number += 1
+            first_rank += place.size
 
     def _report_of_parent(self, is_last: bool) -> None:
         if self._is_parent_reported:

@@ -12,12 +12,15 @@ import pickle
 import select
 import signal
 import socket
+import sys
 from contextlib import suppress
+from pathlib import Path
 
 from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.instrument.tracer.chunks import Header
 from chimbuko.instrument.tracer.connection import LENGTH, peer_of
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
+from chimbuko.instrument.tracer.places import Place, Places
 from chimbuko.instrument.tracer.rejoining import MemberLine
 from chimbuko.instrument.tracer.writer import Joined, alone, ignore_signals, serve_member
 from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS, remove_socket
@@ -32,7 +35,7 @@ GREETING_TIMEOUT_S = 1.0
 
 
 def main(joined: Joined = alone) -> None:
-    """Serve the socket that is the standard input.
+    """Serve the socket that is the standard input; the argument is the process that will be the first member.
 
     Parameters
     ----------
@@ -51,19 +54,21 @@ def main(joined: Joined = alone) -> None:
         adios2_bindings()
         gc.freeze()
         gc.enable()
-        WriterServer(listener, joined).serve()
+        WriterServer(listener, joined, int(sys.argv[1])).serve()
     finally:
         remove_socket(listener.getsockname())
 
 
 class WriterServer:
-    """Server of one family."""
+    """Server of one family, which waits for its first member as long as that lives."""
 
-    def __init__(self, listener: socket.socket, joined: Joined) -> None:
+    def __init__(self, listener: socket.socket, joined: Joined, first: int) -> None:
         self._listener = listener
         self._joined = joined
         self._members = Members()
+        self._places = Places(os.environ)
         self._writers: dict[int, int] = {}
+        self._first = first
 
     def serve(self) -> None:
         """Serve until there has been no member for a while."""
@@ -80,8 +85,12 @@ class WriterServer:
                 self._reap()
             if listening in readable:
                 self._take_in()
-            if not readable and not self._writers:
+            if not readable and not self._writers and not self._is_first_awaited():
                 return
+
+    def _is_first_awaited(self) -> bool:
+        """Whether the first member has yet to come: on a busy node an interpreter takes long to begin."""
+        return not self._members.count and Path("/proc", str(self._first)).exists()
 
     def _take_in(self) -> None:
         with suppress(OSError, pickle.UnpicklingError, EOFError), self._listener.accept()[0] as peer:
@@ -94,19 +103,24 @@ class WriterServer:
                 return
             header = _header(peer)
             number = self._members.add(pid, header)
+            place = self._places.of(pid)
+            if place.rank is not None:
+                header = header._replace(rank=place.rank)
             if writer := os.fork():
                 self._writers[writer] = number
             else:
-                self._become_writer(peer, pid, header, number)
+                self._become_writer(peer, pid, header, number, place)
 
-    def _become_writer(self, peer: socket.socket, pid: int, header: Header, number: int) -> None:
+    def _become_writer(
+        self, peer: socket.socket, pid: int, header: Header, number: int, place: Place
+    ) -> None:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             line = MemberLine(peer, pid, self._listener.getsockname())
             self._listener.close()
             peer.settimeout(None)
-            serve_member(line, pid, header, self._members, number, self._joined)
+            serve_member(line, pid, header, self._members, number, place, self._joined)
         finally:
             os._exit(0)
 

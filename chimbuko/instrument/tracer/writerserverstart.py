@@ -20,8 +20,8 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG = 1024
 _LONGEST_ADDRESS = 107
 """Longest path of a socket that the kernel takes, in bytes."""
-
-
+_OTHER_PLACES = "/tmp", "/dev/shm"
+"""Folders for sockets where there is none in $TMPDIR: a container may have a read-only root."""
 WRITER_SERVER = "chimbuko.instrument.tracer.writerserver"
 
 
@@ -69,12 +69,21 @@ def remove_socket(address: str) -> None:
 
 
 def _make_address(place: str) -> str:
+    """Make a folder in the first place where one can be made, and whose path is short enough; return the path
+    of a socket there.
+    """
     name = f"chimbuko-family-{os.getpid()}-{time.monotonic_ns()}"
-    address = os.path.join(place, name, "socket")
-    if len(os.fsencode(address)) > _LONGEST_ADDRESS or SEPARATOR in address:
-        address = os.path.join("/tmp", name, "socket")
-    os.mkdir(os.path.dirname(address), 0o700)
-    return address
+    refused = OSError(f"{place}: its path is too long for a socket")
+    for folder in (place, *_OTHER_PLACES):
+        address = os.path.join(folder, name, "socket")
+        if len(os.fsencode(address)) > _LONGEST_ADDRESS or SEPARATOR in address:
+            continue
+        try:
+            os.mkdir(os.path.dirname(address), 0o700)
+            return address
+        except OSError as error:
+            refused = error
+    raise refused
 
 
 def _start(listener: socket.socket, module: str) -> None:
@@ -95,7 +104,7 @@ def _start(listener: socket.socket, module: str) -> None:
     )
     # It outlives the program, so it must not keep pipes open that others read to their end.
     subprocess.run(
-        [sys.executable, "-P", "-c", starter],
+        [sys.executable, "-P", "-c", starter, str(os.getpid())],
         stdin=listener.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

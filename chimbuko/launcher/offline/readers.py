@@ -7,10 +7,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Protocol
+
+import msgspec
 
 from chimbuko.ad.analysis.streamanalysis import StreamIdentity
 from chimbuko.ad.handoff.spool import SpoolFrame
@@ -48,8 +49,7 @@ class Heart:
             self._give()
 
 
-@dataclass(frozen=True)
-class ToRead:
+class ToRead(msgspec.Struct, frozen=True):
     """A stream to be read."""
 
     identity: StreamIdentity

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -178,11 +177,12 @@ _BROKEN_OFF = "they break off, as where a program was killed, or the run was end
 MOST_NAMED = 5
 """Nodes that lost something, and ranks of each of them."""
 
-NO_STREAM = (
-    "No trace stream appeared: nothing recorded the program. Put 'chimbuko trace' in front of it, as in "
+HOW_TO_RECORD = (
+    "Put 'chimbuko trace' in front of it, as in "
     "'chimbuko run -- chimbuko trace app.py' or 'chimbuko run -- mpirun -n 4 chimbuko trace ./app'. Under "
     "TAU, a program that is not linked with MPI needs 'tau_exec -T serial,pthread -adios2_trace'"
 )
+NO_STREAM = f"No trace stream appeared: nothing recorded the program. {HOW_TO_RECORD}"
 NO_STREAM_FOR_REASONS = "No trace stream appeared: nothing recorded the program; the problems below say why"
 NO_STREAM_YET = "No trace stream had appeared when the run was interrupted"
 
@@ -228,8 +228,7 @@ ADVICE: Mapping[str, str] = {
 """Explanation and advice for each kind of loss, by the name under which it is counted."""
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(msgspec.Struct, frozen=True):
     """Loss of one kind."""
 
     text: str
@@ -282,8 +281,7 @@ def everything(steps: int) -> Loss:
     )
 
 
-@dataclass(frozen=True)
-class LossyStream:
+class LossyStream(msgspec.Struct, frozen=True):
     """A stream of which something was lost."""
 
     name: str

@@ -496,7 +496,7 @@ def worst_lines(functions: OriginList, ranks: OriginList, programs: int) -> list
         if one.waited_us > 0
     ]
     if waited:
-        lines.append(f"Waited for others: {', '.join(waited)}")
+        lines.append(f"Held up: {', '.join(waited)}")
     lines.append("Worst ranks, by time lost because of them:")
     lines += [
         f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  "

@@ -11,6 +11,7 @@ import redis
 
 from chimbuko.core.errors import ServiceError
 from chimbuko.core.files import write_atomically
+from chimbuko.launcher.services.brokerdoor import BrokerDoor
 from chimbuko.runtime.process.supervisor import Revivals
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.rankclaims import beginnings, rivalries
@@ -51,7 +52,8 @@ class BrokerKeeper:
         self._run = run
         self._run_id = run_id
         self._problems = problems
-        self._private = None if url else PrivateBroker(run.logs / "broker.log", *(bind or ()))
+        self._private = None if url else PrivateBroker(run.logs / "broker.log")
+        self._door = None if url or bind is None else BrokerDoor(run.logs, *bind)
         self._broker: RunBroker | None = None
         self._revivals = Revivals()
         self._programs: dict[bytes, bytes] = {}
@@ -76,30 +78,38 @@ class BrokerKeeper:
         if self._private is not None:
             self._private.start()
             self.url = self._private.url
+        if self._door is not None:
+            self._door.open(self.url)
         self._broker = RunBroker.connect(self.url, self._run_id)
         self._write_url()
         for program in (*self._numbered_programs(), *programs):
             self._broker.program_number(program)
 
     def revive(self, dashboard_url: str) -> list[str]:
-        """Start our own broker again if it has ended, and return a line about it."""
-        broker, now_s = self._private, time.monotonic()
-        # It is never given up: without it nothing that was found can be delivered.
-        if broker is None or broker.is_running or not self._revivals.is_due(now_s):
+        """Start our own broker again if it has ended, and its door; return a line about each."""
+        broker, door, now_s = self._private, self._door, time.monotonic()
+        ended = [
+            name for name, one in (("broker", broker), ("broker's door", door)) if one and not one.is_running
+        ]
+        # They are never given up: without them nothing that was found can be delivered.
+        if broker is None or not ended or not self._revivals.is_due(now_s):
             return []
         self._revivals = self._revivals.started(now_s)
-        # It may be killed while it starts, or there is no process to be had: then there is a next time.
+        # They may be killed while they start, or there is no process to be had: then there is a next time.
         with suppress(ServiceError, OSError):
-            broker.start()
+            if not broker.is_running:
+                broker.start()
+            if door is not None and not door.is_running:
+                door.open(broker.url)
             self._write_url()
             self.keep_up(dashboard_url)
-        return ["the broker ended early and was started again"]
+        return [f"the {name} ended early and was started again" for name in ended]
 
     def _write_url(self) -> None:
         """Write the broker's address into the run's folder, where verbs and other nodes look for it."""
         # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
         with suppress(OSError):
-            self._run.write_broker_url(self._private.url_elsewhere if self._private else self.url)
+            self._run.write_broker_url(self._door.url if self._door else self.url)
 
     def keep_up(self, dashboard_url: str) -> None:
         """See to it that the broker has what would be lost with it, and forgets us if we die."""
@@ -128,6 +138,8 @@ class BrokerKeeper:
 
     def leave(self, is_to_be_tried_again: bool) -> None:
         """Stop our own, or clear what the run has at a shared one, unless the run is to be tried again."""
+        if self._door is not None:
+            self._door.close()
         if self._private is not None:
             self._private.stop()
             self._private = None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.viz.http.listening import Front
 
 
-@dataclass(frozen=True)
-class AlertOptions:
+class AlertOptions(msgspec.Struct, frozen=True):
     """Choice of the findings that are worth an alert, and of the sinks that take it."""
 
     least_us: float
@@ -19,8 +19,7 @@ class AlertOptions:
     """Addresses and commands of sinks, by the environment variables that name them; they may hold secrets."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceChoices:
+class ServiceChoices(msgspec.Struct, frozen=True, kw_only=True):
     """User's choices for the services of a run: where they are, and which are wanted."""
 
     store: str | None = None
@@ -31,7 +30,7 @@ class ServiceChoices:
     """Whether a dashboard is wanted; None for the default of the verb."""
     port: int = 0
     """Port of the dashboard; 0 for any that is free."""
-    front: Front = field(default_factory=Front)
+    front: Front = msgspec.field(default_factory=Front)
     """Address at which browsers reach the dashboard."""
     dashboard_processes: int = 1
     metrics: str | None = None
@@ -41,15 +40,14 @@ class ServiceChoices:
     """Place of a job's namespaces, in which programs publish what is watched; None for none."""
 
 
-@dataclass(frozen=True)
-class ServiceOptions:
+class ServiceOptions(msgspec.Struct, frozen=True):
     """Services that a run has, and how they begin."""
 
     config: AnalysisConfig
     lockstep_streams: int = 0
     programs: tuple[str, ...] = ()
     """Programs that are numbered in this order, so that ids of calls are the same every time."""
-    choices: ServiceChoices = field(default_factory=ServiceChoices)
+    choices: ServiceChoices = msgspec.field(default_factory=ServiceChoices)
     """User's choices for the services."""
     bind: tuple[str, int] | None = None
     """Address and port of our own broker, port 0 for any that is free; None if all is on this node."""

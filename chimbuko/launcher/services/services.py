@@ -11,7 +11,8 @@ import os
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.services import together
@@ -32,8 +33,7 @@ from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, claim_name, kept_token
 
 
-@dataclass(frozen=True)
-class _Job:
+class _Job(msgspec.Struct, frozen=True):
     """Job of a service: one loop, with its command line."""
 
     name: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from chimbuko.monitor.collector.description import found_between
@@ -84,6 +84,10 @@ class ThreadNames:
         """Note a thread's number in the trace."""
         self._numbers[pid, tid] = thread
 
+    def number_of(self, pid: int, tid: int) -> int | None:
+        """Return a thread's number in the trace, if it is known."""
+        return self._numbers.get((pid, tid))
+
     def note(self, watched: Mapping[int, Watched], threads: Mapping[int, ThreadCounters]) -> None:
         """Note the threads of watched processes as they are now."""
         for tid, one in threads.items():
@@ -109,8 +113,7 @@ LOOKS = "looks"
 """Kind of the rows between two fast looks at a thread."""
 
 
-@dataclass
-class Costs:
+class Costs(msgspec.Struct):
     """CPU time of samples since the last batch, in µs."""
 
     period_us: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, CurrentSum, ThreadNames
 from chimbuko.monitor.collector.description import parts_of
 from chimbuko.monitor.collector.fastlooks import FastLooks
+from chimbuko.monitor.collector.fastring import ThreadLook
 from chimbuko.monitor.collector.keptrows import KEYS, KeptRows
 from chimbuko.monitor.collector.lossfinder import LossesOfThread
 from chimbuko.monitor.collector.spanrows import core_rows, gpu_rows, node_rows, thread_rows
@@ -107,6 +108,13 @@ class Collector:
     def fast(self, now_us: int) -> None:
         """Look at the threads that run."""
         self._looks.look(now_us, self._watched.keys())
+
+    def looks(self) -> Iterator[ThreadLook]:
+        """Yield what was seen of the ranks' threads that are in their traces, in the last fast sample."""
+        for look in self._looks.latest():
+            thread = self._names.number_of(look.pid, look.thread) if look.pid in self._watched else None
+            if thread is not None:
+                yield look._replace(thread=thread)
 
     def period(self) -> None:
         """Sample all threads; called once a period."""

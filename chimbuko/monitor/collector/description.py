@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE, GpuSpan, Metric
 from chimbuko.monitor.procfs.numbers import format_cpulist

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterator
 
 from chimbuko.monitor.collector.batchmaker import Costs
-from chimbuko.monitor.collector.fastring import FastRing
+from chimbuko.monitor.collector.fastring import FastRing, ThreadLook
 from chimbuko.monitor.collector.keptrows import KeptRows
 from chimbuko.monitor.collector.lookpace import Look, LookPace
 from chimbuko.monitor.collector.lossfinder import Stretch
@@ -78,6 +78,10 @@ class FastLooks:
             cost_us = _cost_us(began_ns)
             self._costs.fast_us += cost_us
             self._pace.running_looked(now_us, cost_us)
+
+    def latest(self) -> Iterator[ThreadLook]:
+        """Yield what was seen of each thread in the last look; ``thread`` is the kernel's id."""
+        return self._ring.latest()
 
     def stretches(self) -> Iterator[tuple[int, Stretch]]:
         """Return what each thread did from look to look, over all looks since the last call."""

@@ -6,9 +6,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -32,8 +32,7 @@ from chimbuko.monitor.samples.rows import THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
 
-@dataclass(slots=True)
-class _Slice:
+class _Slice(msgspec.Struct):
     """Rows that came together."""
 
     rows: Rows
@@ -88,6 +87,8 @@ MOST_MOVES = 65_535
 _NO_FILES = "pipe:", "socket:", "anon_inode:"
 _WAITID, _P_PID = (b"247", b"95"), 1
 """Numbers of ``waitid``, and its first argument where the second is the id of a process."""
+ASLEEP = b"S", b"D"
+"""States of a thread that waits for something else than a core."""
 LONGEST_US = 500_000
 """Between two readings of a thread that make a row: it was not looked at in between."""
 
@@ -114,8 +115,18 @@ class _Reading(NamedTuple):
     """Bytes of the file that it moved, as ``moved_at`` has them."""
 
 
-@dataclass(slots=True)
-class _Pair:
+class ThreadLook(NamedTuple):
+    """State of a thread at one moment."""
+
+    pid: int
+    thread: int
+    time_us: int
+    length_us: int
+    """Time since the look before, for which this one stands."""
+    is_asleep: bool
+
+
+class _Pair(msgspec.Struct):
     """Two readings of a thread, one after the other."""
 
     before: _Reading
@@ -157,7 +168,7 @@ class _Thread:
         times, stat = parse_schedstat(sched), self._stat.read()
         # What it sleeps in can only be seen while it does.
         call, awaited, moved = NO_CALL, "", (0, 0)
-        if (state := _state(stat)) in (b"S", b"D"):
+        if (state := _state(stat)) in ASLEEP:
             data = self._call.read()
             call, awaited = self._slept_in(state, data)
             if awaited and call in FILES:
@@ -210,6 +221,7 @@ class FastRing:
         self._pairs: deque[_Pair] = deque(maxlen=capacity)
         self._new: deque[_Pair] = deque(maxlen=capacity)
         """Looks that ``stretches`` has not given yet."""
+        self._latest: list[_Pair] = []
         self._threads: dict[int, _Thread] = {}
 
     def read(self, threads: dict[int, int]) -> bool:
@@ -218,6 +230,7 @@ class FastRing:
         Returns whether one of them waited for a core for ``MUCH_WAITED`` of the time since the last look.
         """
         has_waited = False
+        self._latest.clear()
         for tid, pid in threads.items():
             thread = self._threads.get(tid)
             if thread is None:
@@ -227,8 +240,18 @@ class FastRing:
                 pair = _Pair(before, now)
                 self._pairs.append(pair)
                 self._new.append(pair)
+                self._latest.append(pair)
                 has_waited = has_waited or _has_waited(before, now)
         return has_waited
+
+    def latest(self) -> Iterator[ThreadLook]:
+        """Yield the state of each thread at the last look; ``thread`` is the kernel's id."""
+        for pair in self._latest:
+            now = pair.now
+            length_us = min(now.time_us - pair.before.time_us, LONGEST_US)
+            if length_us > 0:
+                is_asleep = _state(now.stat) in ASLEEP
+                yield ThreadLook(now.pid, now.tid, now.time_us, length_us, is_asleep)
 
     def stretches(self) -> Iterator[tuple[int, Stretch]]:
         """Return what each thread did from look to look, over all looks since the last call."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 OF_OTHER_VERSIONS = (AttributeError, KeyError, TypeError)
 """Errors of a function that a library does not have yet, or that answers differently there."""
@@ -41,8 +42,7 @@ POWER, TEMPERATURE = "Power (W)", "Temperature (C)"
 GB = 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(msgspec.Struct, frozen=True):
     """One figure of a GPU over several samples."""
 
     least: float
@@ -68,8 +68,7 @@ class Metric:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSpan:
+class GpuSpan(msgspec.Struct, frozen=True):
     """One GPU."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from chimbuko.monitor.procfs.numbers import counter, counter_behind, counters
 
@@ -11,8 +12,7 @@ NO_LIMIT_BYTES = 2**60
 """Version 1 writes a number above this where there is no limit."""
 
 
-@dataclass(frozen=True)
-class Membership:
+class Membership(msgspec.Struct, frozen=True):
     """The groups of a process, as paths below the mount of their controller."""
 
     unified: str | None

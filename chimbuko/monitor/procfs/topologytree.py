@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from chimbuko.monitor.procfs.numbers import format_cpulist
 
@@ -24,8 +25,7 @@ nothing else.
 """
 
 
-@dataclass
-class Part:
+class Part(msgspec.Struct):
     """One part of a node."""
 
     kind: str
@@ -37,7 +37,7 @@ class Part:
     """Size of memory and caches, in bytes."""
     logical: int = 0
     """Number of parts of its kind that come before it."""
-    children: list[Part] = field(default_factory=list)
+    children: list[Part] = msgspec.field(default_factory=list)
 
     def walk(self) -> Iterator[Part]:
         """Yield this part and all parts in it, outer ones first."""

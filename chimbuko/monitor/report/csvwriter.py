@@ -6,9 +6,10 @@ import csv
 import errno
 import resource
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+import msgspec
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.monitor.sampling.identity import Identity
@@ -18,8 +19,7 @@ from chimbuko.monitor.sampling.span import Span, ThreadSpan
 COLUMNS = ("hostname", "rank", "shmrank", "step", "resource", "type", "index", "name", "value")
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """One line: a value of one thing at one step."""
 
     hostname: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from chimbuko.core.calls.waiting import Waits, ends_by_another_rank, waits_in
 from chimbuko.core.units import number_of
@@ -11,13 +12,12 @@ from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.report.finding import Finding
 
 
-@dataclass
-class Node:
+class Node(msgspec.Struct):
     """A call, and who is in it."""
 
     function: str
-    ranks: set[int] = field(default_factory=set)
-    children: dict[str, Node] = field(default_factory=dict)
+    ranks: set[int] = msgspec.field(default_factory=set)
+    children: dict[str, Node] = msgspec.field(default_factory=dict)
 
 
 def merged(stacks: Mapping[int, Sequence[str]]) -> Node:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
@@ -12,8 +13,7 @@ ACTIVE_SHARE = 0.05
 """A thread that ran or waited for a core for less of the time is no worker."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """Something that costs the program time, or will end it."""
 
     kind: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from chimbuko.core.redaction import without_secrets
 from chimbuko.monitor.procfs.task import allowed_cpus, parse_stat
@@ -20,8 +21,7 @@ both read as empty (663 of 1,500 processes that were looked at at once).
 _OPENMP = re.compile(rb"/lib(?:gomp|omp|iomp5)[-.][^/\n]*$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """A process as it was when it was first seen."""
 
     pid: int

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
+
+import msgspec
 
 from chimbuko.monitor.procfs.gpuspan import GpuReading
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
@@ -105,8 +106,7 @@ class GroupKills(NamedTuple):
     """Limit of the group's own memory; None if only a group around it, or the node, limits it."""
 
 
-@dataclass(slots=True)
-class Sample:
+class Sample(msgspec.Struct):
     """A node at one moment. It is never changed; see ``ThreadSpan``."""
 
     time_us: int
@@ -119,13 +119,13 @@ class Sample:
     processes: dict[int, ProcessCounters]
     cores: dict[int, CoreTicks]
     memory: NodeMemory | None = None
-    pressure_us: dict[str, int] = field(default_factory=dict)
+    pressure_us: dict[str, int] = msgspec.field(default_factory=dict)
     """Time in µs for which some task waited for ``cpu``, ``memory`` and ``io`` so far."""
-    groups: dict[int, GroupCounters] = field(default_factory=dict)
+    groups: dict[int, GroupCounters] = msgspec.field(default_factory=dict)
     """Counters of control groups by process; processes of one group have the same."""
-    kills: dict[str, GroupKills] = field(default_factory=dict)
+    kills: dict[str, GroupKills] = msgspec.field(default_factory=dict)
     """Kills by control group, also of groups whose processes have ended."""
-    gpus: dict[int, GpuReading] = field(default_factory=dict)
+    gpus: dict[int, GpuReading] = msgspec.field(default_factory=dict)
     """Readings of GPUs by their numbers."""
     cost_us: int = 0
     """CPU time that taking the sample took."""

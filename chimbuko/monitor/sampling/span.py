@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from operator import add
 from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.gpuspan import GpuSpan
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
@@ -19,8 +21,7 @@ MOST_ENDED = 512
 """Threads that have ended are kept up to so many; then the least busy ones are only counted."""
 
 
-@dataclass(slots=True)
-class ThreadSpan:
+class ThreadSpan(msgspec.Struct):
     """One thread. It is never changed; ``frozen`` would make it cost three times as much, each period."""
 
     pid: int
@@ -90,8 +91,7 @@ class ThreadSpan:
         )
 
 
-@dataclass(slots=True)
-class CoreSpan:
+class CoreSpan(msgspec.Struct):
     """One hardware thread of the node. It is never changed; see ``ThreadSpan``."""
 
     cpu: int
@@ -163,8 +163,7 @@ class CoreSpan:
         return CoreSpan(self.cpu, CoreTicks._make(map(add, self.ticks, later.ticks)))
 
 
-@dataclass(slots=True)
-class ProcessSpan:
+class ProcessSpan(msgspec.Struct):
     """One process: memory at the end, and what it has read and written. Never changed; see ``ThreadSpan``."""
 
     pid: int
@@ -207,8 +206,7 @@ class ProcessSpan:
         )
 
 
-@dataclass(slots=True)
-class OtherLoad:
+class OtherLoad(msgspec.Struct):
     """Processes of one name and user that are not watched. Never changed; see ``ThreadSpan``."""
 
     seconds: float
@@ -239,8 +237,7 @@ class OtherLoad:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Filling:
+class Filling(msgspec.Struct, frozen=True):
     """Memory that fills period by period."""
 
     taken_bytes: int
@@ -254,8 +251,7 @@ class Filling:
     """Watched process that holds most; 0 if none is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadWait:
+class ThreadWait(msgspec.Struct, frozen=True):
     """Wait of a thread of a process that stands still."""
 
     tid: int
@@ -272,8 +268,7 @@ class ThreadWait:
     """Whether it sleeps until a time that it has named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standstill:
+class Standstill(msgspec.Struct, frozen=True):
     """Process none of whose threads runs. Times are µs since 1970."""
 
     pid: int
@@ -287,25 +282,24 @@ class Standstill:
     """Whether it stood still until it was ended."""
 
 
-@dataclass(slots=True)
-class Span:
+class Span(msgspec.Struct):
     """A node for some time. It is never changed; see ``ThreadSpan``."""
 
     seconds: float
     threads: dict[int, ThreadSpan]
-    processes: dict[int, ProcessSpan] = field(default_factory=dict)
-    cores: dict[int, CoreSpan] = field(default_factory=dict)
+    processes: dict[int, ProcessSpan] = msgspec.field(default_factory=dict)
+    cores: dict[int, CoreSpan] = msgspec.field(default_factory=dict)
     """Cores by number; empty if nothing is known of them."""
     memory: NodeMemory | None = None
     """Memory at the end."""
     least_available_bytes: int | None = None
-    pressure_s: dict[str, float] = field(default_factory=dict)
+    pressure_s: dict[str, float] = msgspec.field(default_factory=dict)
     """Time in which some task of the node waited for ``cpu``, ``memory`` or ``io``, in seconds."""
-    others: dict[tuple[str, str], OtherLoad] = field(default_factory=dict)
+    others: dict[tuple[str, str], OtherLoad] = msgspec.field(default_factory=dict)
     """Processes that are not watched, by name and user, as far as it was looked for."""
-    kills: dict[str, GroupKills] = field(default_factory=dict)
+    kills: dict[str, GroupKills] = msgspec.field(default_factory=dict)
     """Control groups in which the kernel killed processes for memory, with how many of them."""
-    gpus: dict[int, GpuSpan] = field(default_factory=dict)
+    gpus: dict[int, GpuSpan] = msgspec.field(default_factory=dict)
     """GPUs by their numbers."""
     periods: int = 1
     still_periods: int = 0
@@ -314,7 +308,7 @@ class Span:
     """
     filling: Filling | None = None
     """Memory that was filling at the end."""
-    standstills: dict[int, Standstill] = field(default_factory=dict)
+    standstills: dict[int, Standstill] = msgspec.field(default_factory=dict)
     """Processes that stand still at the end, or did until they were ended."""
     dropped_threads: int = 0
     """Threads that have ended, and did least, of which only this number is kept, and nothing of a process

@@ -6,7 +6,8 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.futexes import MUTEX_BYTES, awaited_thread, futex_wait, sleeps_for_a_time
 from chimbuko.monitor.sampling.procreader import read_once

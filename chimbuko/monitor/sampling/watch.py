@@ -8,7 +8,8 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.numbers import counter

@@ -17,12 +17,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import IO, BinaryIO, NoReturn, Protocol
 
+import msgspec
 import setproctitle
 
 from chimbuko.core.errors import ServiceError
@@ -32,8 +32,7 @@ BLAS_VARIABLE = "OPENBLAS_NUM_THREADS"
 _LONGEST_LOOK_S = 0.05
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True):
     """Specification of a process to start."""
 
     module: str

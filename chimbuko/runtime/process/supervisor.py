@@ -9,8 +9,9 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from chimbuko.core.errors import ServiceError
 from chimbuko.runtime.process.failures import Failures
@@ -26,8 +27,7 @@ a pause.
 LONGEST_PAUSE_S = 4.0
 
 
-@dataclass(frozen=True)
-class Revivals:
+class Revivals(msgspec.Struct, frozen=True):
     """Starts of a process so far: how often, and when it was last started again. Times are those of any clock
     that never goes back.
 
@@ -65,8 +65,7 @@ def pause_s(in_a_row: int) -> float:
 _LOOK_S = 0.05
 
 
-@dataclass
-class _Member:
+class _Member(msgspec.Struct):
     service: Service
     can_go_on: bool
     """Whether the process continues its work when it is started anew."""
@@ -75,7 +74,7 @@ class _Member:
     is_starting: bool
     """Whether it is started, and nobody has heard yet that it is ready."""
     is_given_up: bool = False
-    revivals: Revivals = field(default_factory=Revivals)
+    revivals: Revivals = msgspec.field(default_factory=Revivals)
 
     @property
     def is_hopeless(self) -> bool:

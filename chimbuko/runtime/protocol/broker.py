@@ -24,7 +24,7 @@ from redis.connection import parse_url
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.files import make_own_folder
 from chimbuko.runtime.process.lifetime import Sacrifice, become_ours, die_with_parent, oom_score
-from chimbuko.runtime.process.nameholding import PLACE, HeldFolder
+from chimbuko.runtime.process.nameholding import HeldFolder, place
 from chimbuko.runtime.process.signals import FROM_OTHERS
 from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 
@@ -49,8 +49,8 @@ MOST_PORTS = 5
 
 class _OwnConnection(redis.Connection):
     """A connection over TCP to a broker of ours. It is opened, each time, to the address in a file: services
-    may come back elsewhere, and with another password. On this node only a process of the same user is told
-    that password: others can listen on a port that has become free.
+    may come back elsewhere, with another password, and with another certificate. On this node only a process
+    of the same user is told that password: others can listen on a port that has become free.
     """
 
     def __init__(self, *arguments: Any, found_in: Path | None, **settings: Any) -> None:
@@ -64,6 +64,7 @@ class _OwnConnection(redis.Connection):
                 place = parse_url(self._found_in.read_text())  # type: ignore[no-untyped-call]
                 self.host, self.port = place.get("host", LOOPBACK), place.get("port", REDIS_PORT)
                 self.username, self.password = place.get("username"), place.get("password")
+                self.ca_data = place.get("ssl_ca_data")
         found: socket.socket = super()._connect()  # type: ignore[no-untyped-call]
         if self.username in _OWN_USERS and not _is_trusted(found, self._owner()):
             found.close()
@@ -76,6 +77,10 @@ class _OwnConnection(redis.Connection):
             with suppress(OSError):
                 return self._found_in.stat().st_uid
         return os.geteuid()
+
+
+class _OwnTlsConnection(_OwnConnection, redis.SSLConnection):
+    """The same over TLS: only who has the key of the certificate in the URL is told the password."""
 
 
 def _is_trusted(connected: socket.socket, owner: int) -> bool:
@@ -105,6 +110,10 @@ def _listening_users(address: str, port: int) -> set[int]:
     return of_this_address or of_all
 
 
+_OVER_TCP = {"redis": _OwnConnection, "rediss": _OwnTlsConnection}
+"""Connections over TCP, by the scheme of a URL."""
+
+
 def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **settings: Any) -> redis.Redis:
     """Open a connection, and try it.
 
@@ -124,11 +133,11 @@ def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **se
     ServiceError
         Nobody answers there, or the broker refuses us.
     """
-    # A broker over TLS is none of ours, and stays where it is; so does a socket.
+    # A socket stays where it is.
     try:
         parts = urlsplit(url)
-        if parts.scheme == "redis" and (found_in is not None or parts.username in _OWN_USERS):
-            settings |= {"connection_class": _OwnConnection, "found_in": found_in}
+        if parts.scheme in _OVER_TCP and (found_in is not None or parts.username in _OWN_USERS):
+            settings |= {"connection_class": _OVER_TCP[parts.scheme], "found_in": found_in}
         client = redis.Redis.from_url(
             url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, **settings
         )
@@ -142,6 +151,7 @@ def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **se
         cluster = RedisCluster.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
         cluster.ping(target_nodes=RedisCluster.PRIMARIES)
     except redis.RedisError as error:
+        client.close()
         raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); {_advice(error)}") from error
     # All commands that we use work as with a single server.
     return cast(redis.Redis, cluster)
@@ -309,9 +319,9 @@ _SOCKET = "broker"
 
 def _socket_folder() -> HeldFolder | None:
     """Return a new folder for a socket; None if none can be made whose path is short enough."""
-    for place in (PLACE, Path(tempfile.gettempdir())):
+    for where in (place(), Path(tempfile.gettempdir())):
         with suppress(OSError, ServiceError):
-            folder = HeldFolder("chimbuko-broker-", place)
+            folder = HeldFolder("chimbuko-broker-", where)
             try:
                 with socket.socket(socket.AF_UNIX) as probe:
                     # A path of at most 107 bytes can be bound, on a file system that has sockets.

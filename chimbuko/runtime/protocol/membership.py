@@ -39,7 +39,11 @@ _silent = msgspec.msgpack.Decoder(SilentAgents)
 
 def silent_agents(broker: RunBroker) -> SilentAgents:
     """Return the agents that the services of many nodes do not hear, as they last reported."""
-    known = cast("bytes | None", broker.client.get(broker.keys.silent))
+    return decoded_silent(cast("bytes | None", broker.client.get(broker.keys.silent)))
+
+
+def decoded_silent(known: bytes | None) -> SilentAgents:
+    """Return the agents of a report that the broker has; none where it has no report."""
     return {} if known is None else _silent.decode(known)
 
 

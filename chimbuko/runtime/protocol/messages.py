@@ -14,6 +14,7 @@ import msgspec
 from chimbuko.core.calls.rawrows import RecordedStep
 from chimbuko.core.calls.record import READING, CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PackedRecords
+from chimbuko.core.calls.sleep import slept_us
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE, STORED_PROFILE, PackedTable
 from chimbuko.core.traceschema import StreamNames
@@ -296,6 +297,10 @@ class PathStatistics(msgspec.Struct, frozen=True, array_like=True):
     """Exclusive time of all of them, of open ones until the last event of their thread. Both are 0 where an
     earlier release, or another program, has counted.
     """
+    looked_us: float = 0.0
+    """Time for which looks at their threads stand that found them innermost; 0 where there were none."""
+    asleep_us: float = 0.0
+    """Part of it for which these threads were asleep."""
 
     @property
     def all_calls(self) -> int:
@@ -306,6 +311,11 @@ class PathStatistics(msgspec.Struct, frozen=True, array_like=True):
     def total_us(self) -> float:
         """Exclusive time of all calls, as far as they were counted."""
         return self.spent_us if self.begun else self.calls * self.exclusive_mean_us
+
+    @property
+    def slept_us(self) -> float | None:
+        """Return how much of this time their threads slept; None where too few looks say so."""
+        return slept_us(self.total_us, self.looked_us, self.asleep_us)
 
 
 class FunctionModel(msgspec.Struct, frozen=True, array_like=True):

@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -105,8 +104,7 @@ class RunInfo(msgspec.Struct, frozen=True):
         return self.state != FAILED and (self.exit_code not in NEVER_STARTED or self.trace_bytes > 0)
 
 
-@dataclass(frozen=True)
-class RunDirectory:
+class RunDirectory(msgspec.Struct, frozen=True):
     """Paths inside the folder of one run."""
 
     path: Path

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True)
-class _Wrapper:
+
+class _Wrapper(msgspec.Struct, frozen=True):
     """A program that starts another, whose command follows its own options."""
 
     values: frozenset[str] = frozenset()

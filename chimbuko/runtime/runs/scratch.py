@@ -48,6 +48,18 @@ def is_on_network(folder: Path, mounts: str | None = None) -> bool:
     return False
 
 
+def ensure_temporary_files(run: RunDirectory) -> None:
+    """Keep temporary files, also those of the program, in the run's folder where nothing else can be written,
+    as in a container whose root is read-only.
+    """
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        folder = run.path.absolute() / "temporary"
+        make_own_folder(folder)
+        os.environ["TMPDIR"] = str(folder)
+
+
 SERVICES_PART = "services"
 """Name of the part of a run that keeps its store, where that is not in the folder of the run."""
 _NOTE = "run"

@@ -8,15 +8,15 @@ its name. When the share is read to its end the agent renames it once more.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.runtime.runs.directory import RunDirectory
 
 _FREE, _TAKEN, _READ = "free", "of-", "read"
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """Streams whose rank, divided by the number of shares, leaves this index."""
 
     index: int

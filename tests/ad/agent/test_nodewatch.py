@@ -85,6 +85,10 @@ def flagged_now() -> PackedRecords:
     return pack([make_record(entry_us=now_us - 500_000, exit_us=now_us)])
 
 
+def watching(broker: RunBroker, is_first: bool = True) -> NodeWatch:
+    return NodeWatch("here", broker, is_first, folder="/nowhere", streams=Path("/nowhere"))
+
+
 def sent(broker: RunBroker) -> list[NodeBatch]:
     entries = broker.read(broker.keys.node_batches, b"0", 1000)
     return [unpacked(one.rows) for one in broker.seal.decoded(entries, node_batches)]
@@ -97,7 +101,7 @@ def news(broker: RunBroker) -> list[str]:
 def test_what_a_rank_did_around_a_flagged_call_is_sent(
     broker: RunBroker, rank: subprocess.Popen[bytes]
 ) -> None:
-    watch = NodeWatch("here", broker, is_first=True, folder="/nowhere")
+    watch = watching(broker)
     watch.note(0, 3, pid_of(str(rank.pid)), NOTHING)
     deadline = time.monotonic() + PATIENCE_S
     while not any(not one.is_sum and rank.pid in one.thread_rows()["pid"] for one in sent(broker)):
@@ -119,7 +123,7 @@ def test_what_a_rank_did_around_a_flagged_call_is_sent(
 def test_without_a_flagged_call_only_the_sum_leaves_the_node(
     broker: RunBroker, rank: subprocess.Popen[bytes]
 ) -> None:
-    watch = NodeWatch("here", broker, is_first=False, folder="/nowhere")
+    watch = watching(broker, is_first=False)
     watch.note(0, 3, pid_of(str(rank.pid)), NOTHING)
     until(lambda: watch._pids)
     watch.close()
@@ -131,7 +135,7 @@ def test_of_batches_that_wait_the_newest_are_kept(
     broker: RunBroker, rank: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodewatch, "MOST_WAITING", 1)
-    watch = NodeWatch("here", broker, is_first=True, folder="/nowhere")
+    watch = watching(broker)
     watch.note(0, 3, pid_of(str(rank.pid)), flagged_now())
     until(lambda: watch._batches)
     watch.close()
@@ -143,7 +147,7 @@ def test_of_batches_that_wait_the_newest_are_kept(
 def test_what_is_ready_waits_while_the_broker_is_away(
     private: PrivateBroker, rank: subprocess.Popen[bytes]
 ) -> None:
-    watch = NodeWatch("here", RunBroker.connect(private.url, "run"), is_first=True, folder="/nowhere")
+    watch = watching(RunBroker.connect(private.url, "run"))
     watch.note(0, 3, pid_of(str(rank.pid)), NOTHING)
     private.__exit__(None, None, None)
 
@@ -170,7 +174,7 @@ def test_what_is_ready_waits_while_the_broker_is_away(
 def test_an_error_ends_the_samples_and_is_reported_once(
     broker: RunBroker, cause: Callable[[NodeWatch], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    watch = NodeWatch("here", broker, is_first=True, folder="/nowhere")
+    watch = watching(broker)
     cause(watch)
     until(lambda: (watch.send(), news(broker))[1])
     watch.note(0, 3, pid_of(NO_PID), BROKEN)
@@ -184,7 +188,7 @@ def test_an_error_ends_the_samples_and_is_reported_once(
 
 def test_a_batch_that_the_broker_refuses_ends_the_samples(broker: RunBroker) -> None:
     broker.client.set(broker.keys.node_batches, b"no stream")
-    watch = NodeWatch("here", broker, is_first=True, folder="/nowhere")
+    watch = watching(broker)
     watch.note(0, 3, pid_of(str(os.getpid())), NOTHING)
 
     def is_reported() -> bool:
@@ -208,7 +212,7 @@ def test_findings_are_delivered_although_the_samples_have_ended(tmp_path: Path, 
     spool.append(SpoolFrame(pack([make_record()]), [], pid_of(NO_PID), health))
     statistics = AgentStatistics("agent", 1, PROFILE)
     notifier = AgentNotifier()
-    watch = NodeWatch("here", broker, is_first=True, folder="/nowhere")
+    watch = watching(broker)
     shipper = SpoolShipper(
         broker,
         ModelSync(broker, statistics, [], notifier, DeltaLog(tmp_path / "delta_log"), 1.0, False),

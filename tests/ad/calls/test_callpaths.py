@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.streamstatistics import Learned
-from chimbuko.ad.calls.callpaths import CallPaths, busiest
+from chimbuko.ad.calls.callpaths import LOOK, CallPaths, busiest
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.handoff.telemetryoutbox import PathOutbox
@@ -201,3 +201,32 @@ def test_paths_are_reported_seldom_and_all_at_the_end() -> None:
     assert 20 < reported < 60
     outgoing = statistics.next_round([part(0, {0: "main"}, {(0,): 1})], {}, has_all=True)
     assert outgoing is not None and calls_in(outgoing.deltas[0]) == {0: {(0,): 1}}
+
+
+def test_looks_belong_to_the_innermost_call_of_their_thread() -> None:
+    """In main on thread 0, 100 to 400, calls f from 150 to 250; on thread 3 f is called from 120 to 200."""
+    events = [
+        (0, 0, 1, 100),
+        (3, 0, 2, 120),
+        (0, 0, 2, 150),
+        (3, 1, 2, 200),
+        (0, 1, 2, 250),
+    ]
+    rows = [[0, RANK, thread, kind, function, time] for thread, kind, function, time in events]
+    nothing = np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64)
+    stacks, paths = CallStacks(RANK), CallPaths()
+    stacks.build(TraceStep(0, np.array(rows, np.uint64), *nothing), made_names())
+    paths.read(stacks, UsualRuntimes(False))
+    looks = [(90, 0), (110, 0), (130, 3), (150, 0), (249, 0), (249, 3), (250, 0), (250, 9)]
+    read = np.array([(time, 10, thread, time != 249) for time, thread in looks], LOOK)
+    paths.read_looks(stacks, read)
+    # A call that was open before, and no other of its thread since.
+    stacks.build(TraceStep(1, np.array([[0, RANK, 0, 1, 1, 400]], np.uint64), *nothing), made_names())
+    paths.read(stacks, UsualRuntimes(False))
+    paths.read_looks(stacks, np.array([(390, 500, 0, 1), (400, 7, 0, 1)], LOOK))
+    found = {
+        (row["parent"] > 0, int(row["function"])): (float(row["looked_us"]), float(row["asleep_us"]))
+        for row in paths.hand_out()[1:]
+    }
+    assert found == {(False, 1): (520.0, 520.0), (True, 2): (20.0, 10.0), (False, 2): (10.0, 10.0)}
+    assert not paths.hand_out()["looked_us"].any(), "each is handed out once"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from chimbuko.ad.calls.launches import Launches
 from chimbuko.ad.calls.selection import NO_COUNTERS, NO_LAUNCHES, Selection

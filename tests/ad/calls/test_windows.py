@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from chimbuko.ad.calls.selection import NO_COUNTERS, NO_LAUNCHES, Selection
 from chimbuko.ad.calls.stacks import CallStacks

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics

@@ -19,7 +19,7 @@ from chimbuko.capture.follow import leftovers
 from chimbuko.capture.follow.leftovers import KEPT_IN_MEMORY_S, KEPT_S, remove_folders_of, remove_leftovers
 from chimbuko.capture.follow.presence import Role, announce
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.runtime.process.nameholding import PLACE, hold
+from chimbuko.runtime.process.nameholding import hold, place
 from chimbuko.runtime.runs.directory import RunDirectory, claim_name, new_run
 from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
 
@@ -51,7 +51,7 @@ def aged(folder: Path, age_s: float) -> Path:
 
 def removed() -> list[Path]:
     """Remove leftovers; those of these tests, as others kill services at the same time."""
-    return [path for path in remove_leftovers() if path.parent != PLACE]
+    return [path for path in remove_leftovers() if path.parent != place()]
 
 
 def left_by(run: RunDirectory, age_s: float = 3600.0) -> Path:

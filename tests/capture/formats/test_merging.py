@@ -6,12 +6,12 @@ import gzip
 import json
 import tarfile
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.conversion import Flag, detours, flags_of
 from chimbuko.capture.formats.conversion import convert

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incident import Incident

@@ -28,9 +28,10 @@ def path_rows(runtimes_us: list[tuple[Path, int]]) -> Rows:
         row[3] = min(row[3], runtime_us)
         row[4] = max(row[4], runtime_us)
     numbers = {path: number for number, path in enumerate(table, 1)} | {(): -1}
-    rows = [(-1, -1, 0, *[0.0] * 8, 0, 0.0)]
+    rows = [(-1, -1, 0, *[0.0] * 8, 0, *[0.0] * 3)]
     for path, (calls, *runtime) in table.items():
-        rows.append((numbers[path[:-1]], path[-1], int(calls), *runtime, *runtime, int(calls), runtime[0]))
+        spent = (int(calls), runtime[0], 0.0, 0.0)
+        rows.append((numbers[path[:-1]], path[-1], int(calls), *runtime, *runtime, *spent))
     return np.array(rows, PATH)
 
 

@@ -37,6 +37,8 @@ def test_what_is_shown_of_a_stored_name(name: str, shown: str) -> None:
         ("(anonymous namespace)::step(float)", "{anonymous}::step"),
         ("int main(int, char**)", "main"),
         ("bool operator< <int>(A<int> const&)", "bool operator< <int>(A<int> const&)"),
+        ("M<m::CSR<double, int> >::operator()(int) [{m.hpp} {9,0}]", "M::operator()"),
+        ("void M<int>::operator()(m::CSR<double>&, V<int>&) const", "M::operator()"),
         ("MPI Collective Sync", "MPI Collective Sync"),
         ("<module>", "<module>"),
         ("Step.solve", "Step.solve"),

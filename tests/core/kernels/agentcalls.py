@@ -11,6 +11,7 @@ import numpy as np
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording
+from chimbuko.ad.handoff.looksfile import LooksFile
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.telemetryoutbox import PathOutbox
 from chimbuko.core.calls.pathtable import PathTable
@@ -33,11 +34,14 @@ def call_kernels() -> None:
     paths, merged = PathOutbox(mmap.mmap(-1, PathOutbox.SIZE_BYTES), 0), PathTable()
     with TemporaryDirectory() as folder:
         open_calls = OpenCallsFile(Path(folder) / "open-calls")
+        looks = LooksFile(Path(folder) / "looks")
         recorder = FlightRecorder(Path(folder) / "recorder", 1 << 16, rank=0)
         for number in range(2):
             step = _small_step(number)
             recorder.append(step, open_calls.entries(EventType.ENTRY))
             result = analysis.analyse(step, names)
+            looks.put(2_000_000, 20_000, 0, is_asleep=True)
+            analysis.read_looks(looks.take(result.count.end_us))
             open_calls.publish(analysis.stacks, result.count)
             found = analysis.hand_out(number)
             analysis.take_model(found.learned.table, number, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
@@ -122,3 +123,38 @@ def test_mpi_without_a_compiler_for_it_is_said(tmp_path: Path, monkeypatch: pyte
     (stream,) = record(tmp_path, [program], MPI4PY_LIBMPI=LIBRARIES[WHEEL])
     assert stream.metadata(NOT_RECORDED).startswith("MPI calls: ")
     assert "no-compiler" in stream.metadata(NOT_RECORDED)
+
+
+CHILDREN = """
+import multiprocessing, subprocess, sys
+
+def alone():
+    from mpi4py import MPI
+    MPI.COMM_WORLD.Barrier()
+
+if __name__ == "__main__":
+    subprocess.run(sys.argv[1:], check=True)
+    for way in ("fork", "spawn"):
+        child = multiprocessing.get_context(way).Process(target=alone)
+        child.start()
+        child.join()
+"""
+
+
+def test_mpi_of_processes_that_a_program_starts_is_recorded(tmp_path: Path) -> None:
+    """Ranks of a job keep their distances, so that messages lead to whom they went."""
+    (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))
+    starter = tmp_path / "starter.py"
+    starter.write_text(CHILDREN)
+    words: list[str | Path] = [starter, *WHEEL.launch(2), sys.executable, tmp_path / "program.py"]
+    starting, *started = record(tmp_path, words, MPI4PY_LIBMPI=LIBRARIES[WHEEL])
+    assert starting.rank == 0
+    of_job = [stream for stream in started if nesting(stream)["combine", "MPI_Allreduce"] == TURNS]
+    first, second = (stream.rank for stream in of_job)
+    assert second == first + 1
+    for stream, other in zip(of_job, (second, first), strict=True):
+        sent = [message for message in stream.messages(EventType.SEND) if message[1] == TAG]
+        assert sent == [(other, TAG, 8)] * TURNS
+        assert stream.metadata(NOT_RECORDED) == ""
+    alone = [stream for stream in started if nesting(stream)["alone", "MPI_Barrier"]]
+    assert len(alone) == len(started) - 2 == 2

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.core.traceschema import EventType
 from chimbuko.instrument.recorder.again import with_library
 from chimbuko.instrument.recorder.drain import SUFFIX, unrecorded_starts
 from chimbuko.instrument.recorder.ringfolder import LOG_NAME
@@ -23,6 +24,11 @@ int main(int count, char **words)
     MPI_Init(&count, &words);
     for (int step = 0; step < 5; step++)
         MPI_Barrier(MPI_COMM_WORLD);
+    int rank, size, sent = 1, got;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Sendrecv(&sent, 1, MPI_INT, (rank + 1) % size, 7, &got, 1, MPI_INT, (rank + size - 1) % size, 7,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return MPI_Finalize();
 }
 """
@@ -54,6 +60,21 @@ def test_mpi_program_that_another_one_starts_is_recorded(how: str, barriers: Pat
     assert [stream.metadata("Not Recorded") for stream in found] == [""] * len(found)
     # The process that finds the library is none of the program's.
     assert not (tmp_path / LOG_NAME).exists()
+
+
+def test_ranks_of_jobs_that_a_script_launches_keep_their_distances(barriers: Path, tmp_path: Path) -> None:
+    job = f"{' '.join(WHEEL.launch(3))} {barriers}"
+    found = record(tmp_path, [script(tmp_path, f"{job}; {job}")], CHIMBUKO_INSTANCES="1")
+    of_program = [stream for stream in found if stream.metadata("Executable") == str(barriers)]
+    assert [stream.calls()["MPI_Barrier()"] for stream in of_program] == [5] * 6
+    # One message each to the next rank of the job.
+    partners = {
+        stream.rank: {partner for partner, *_ in stream.messages(EventType.SEND)} for stream in of_program
+    }
+    first = min(partners)
+    assert partners == {
+        first + job + rank: {first + job + (rank + 1) % 3} for job in (0, 3) for rank in range(3)
+    }
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
 def test_environment_says_all_and_is_restored(
     include: tuple[str, ...] | None, before: dict[str, str]
 ) -> None:
-    family = Family("address", "my program", 3, "/home/of the/program")
+    family = Family("address", "my program", 3, "/home/of the/program", "/bin/python")
     family.include = include
     environment = {"HOME": "/", **before}
     for _ in range(2):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from tests.instrument.tracer.test_children import streams
-from tests.instrument.tracer.traced_program import Stream, run_traced, write_program
+from tests.instrument.tracer.traced_program import Stream, read_whole, run_traced, write_program
 from tests.newerpython import newer_python
 
 CHILD = """
@@ -88,12 +89,64 @@ def children(folder: Path, text: str, pythons: list[str], *options: str) -> list
     return [*streams(folder).values()][1:]
 
 
+def calls_by_thread(stream: Stream) -> dict[int, list[tuple[str, int]]]:
+    """Names and depths of calls in the order of each thread, or task: rows of several have none in a step."""
+    found: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for call in stream.calls():
+        found[call.thread].append((call.name, call.depth))
+    return found
+
+
 def test_calls_are_the_same_in_a_newer_python(tmp_path: Path) -> None:
     older, newer = children(tmp_path, CHILD, [sys.executable, newer_python()])
-    calls = [(call.name, call.thread, call.depth) for call in newer.calls()]
-    assert calls == [(call.name, call.thread, call.depth) for call in older.calls()]
+    assert calls_by_thread(newer) == calls_by_thread(older)
     assert {"fail": 3, "leaf": 5, "task": 2, "Solver.step": 1}.items() <= newer.counts().items()
     assert newer.open_timers() == []
+
+
+def test_program_of_another_python_is_recorded_where_that_is_traced(tmp_path: Path) -> None:
+    """It has nothing of this package, keeps its options, and is the first of its family."""
+    text = """
+        import os, subprocess, sys, time
+        def leaf(): pass
+        if "child" in sys.argv:
+            for _ in range(3): leaf()
+            time.sleep(0.2)
+            sys.exit()
+        def main():
+            leaf()
+            subprocess.run([sys.executable, __file__, "child"])
+        main()
+        print(sys.version_info[:2], sys.flags.dont_write_bytecode, sys.argv)
+        print("CHIMBUKO_FAMILY_FIRST" in os.environ)
+        sys.exit(3)
+    """
+    program = write_program(tmp_path, text)
+    python = newer_python()
+    done = run_traced(Path(python), "--rank", "2", arguments=["-B", str(program), "-m"], folder=tmp_path)
+    version = tuple(int(part) for part in python.rpartition("python")[2].split("."))
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout == f"{version} 1 {[str(program), '-m']}\nFalse\n"
+    first, child = (read_whole(tmp_path / f"tau-metrics{number}-program-2.bp") for number in ("", ".1"))
+    assert {"main": 1, "leaf": 1, "<module>": 1}.items() <= first.counts().items()
+    assert first.open_timers() == []
+    assert child.counts()["leaf"] == 3
+    assert (2, 0, "Parent Process") not in first.names.metadata
+    assert first.names.metadata[2, 0, "Python Version"].startswith(".".join(map(str, version)))
+
+
+def test_python_that_cannot_be_recorded_is_said_to_be_so(tmp_path: Path) -> None:
+    program = write_program(tmp_path, "print('ran')")
+    done = run_traced(Path(sys.executable), arguments=["-I", str(program)], folder=tmp_path)
+    assert done.stdout == "ran\n"
+    assert done.stderr == "chimbuko: under Python's option -I nothing is recorded; leave it out\n"
+    old = [*Path.home().glob(".pyenv/versions/3.[0-9].*/bin/python3.[0-9]")]
+    if not old:
+        pytest.skip("there is no Python before 3.11")
+    done = run_traced(old[0], arguments=[str(program)], folder=tmp_path)
+    assert done.stdout == "ran\n"
+    assert done.stderr.count("\n") == 1 and "take 3.11 or newer" in done.stderr
+    assert not list(tmp_path.glob("*.bp"))
 
 
 @pytest.mark.thorough

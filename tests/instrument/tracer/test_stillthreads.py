@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 
 import pytest
 
@@ -55,6 +56,15 @@ def wait_for_condition() -> None:
 def nap() -> None:
     while not over.is_set():
         time.sleep(float(str(0.3)))
+
+
+def without_lines(function: FunctionType) -> FunctionType:
+    """The same, but all its instructions are of no line, as are those that Python adds by itself."""
+    code = function.__code__
+    count = len(code.co_code) // 2
+    # A byte with the kind "no location" for eight instructions at most.
+    table = bytes(0xF8 | min(8, count - at) - 1 for at in range(0, count, 8))
+    return FunctionType(code.replace(co_linetable=table), function.__globals__, function.__name__)
 
 
 @contextmanager
@@ -112,12 +122,27 @@ def test_a_condition_is_the_lock_that_it_has() -> None:
             assert seen(waiter, "Waited for a lock: condition, held by test_stillthreads.hold")
 
 
+def test_calls_at_instructions_of_no_line_are_looked_at() -> None:
+    with recorded(without_lines(hold), lock):
+        holds.wait()
+        with recorded(without_lines(wait_for_lock)) as waiter, recorded(wait_for_lock) as other:
+            assert seen(waiter, "Stood still: test_stillthreads.wait_for_lock")
+            assert seen(other, "Waited for a lock: lock")
+
+
 @pytest.mark.parametrize(
     ("function", "place"), [(nap, "time.sleep"), (queue.Queue[None]().get, "queue.Queue.get")]
 )
 def test_a_thread_that_sleeps_says_where(function: Callable[[], None], place: str) -> None:
     with recorded(function) as sleeper:
         assert seen(sleeper, f"Stood still: {place}")
+
+
+def test_code_that_says_no_line_is_looked_at_like_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended the thread that hands over what is recorded, and with it the trace of the process."""
+    monkeypatch.setattr(nap, "__code__", nap.__code__.replace(co_linetable=b""))
+    with recorded(nap) as sleeper:
+        assert seen(sleeper, "Stood still: time.sleep")
 
 
 def test_of_a_thread_with_fast_calls_nothing_is_asked() -> None:

@@ -242,3 +242,26 @@ def test_nothing_happens_without_a_tracer() -> None:
 @pytest.mark.parametrize("call", [len, print])
 def test_functions_without_python_code_can_be_traced(call: object) -> None:
     assert callable(tracer.traced(call))  # type: ignore[arg-type]
+
+
+def test_a_program_whose_threads_cannot_be_looked_at_is_recorded_to_its_end(tmp_path: Path) -> None:
+    text = """
+        import linecache, time
+        from chimbuko import tracer
+
+        def broken(*_): raise ValueError("no source")
+
+        @tracer.traced
+        def work(): time.sleep(0.5)
+
+        linecache.getline = broken
+        tracer.start()
+        work()
+        work()
+        """
+    program = write_program(tmp_path, text)
+    done = subprocess.run([sys.executable, program], cwd=tmp_path, env=environment(), capture_output=True)
+    assert done.returncode == 0
+    said = b"chimbuko: rank 0: what its threads wait for is not recorded any more: ValueError: no source\n"
+    assert done.stderr == said
+    assert read_whole(tmp_path / "tau-metrics-program-0.bp").counts()["work"] == 2

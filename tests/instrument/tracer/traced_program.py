@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ class Stream:
     counters: UInt64Array
 
     def calls(self) -> list[Call]:
-        """Calls in order of their exit; every exit has to match, and the time must not run backwards."""
+        """Calls, of each thread in order of exit; every exit has to match, and no time runs backwards."""
         stacks: dict[int, list[Call]] = {}
         ended = []
         for _, _, thread, kind, timer, time_us in self.events.tolist():
@@ -85,11 +86,17 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, **variables}
 
 
-def run_traced(program: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run in the program's folder, where the trace then lies."""
+def run_traced(
+    program: Path,
+    *options: str,
+    arguments: Sequence[str] = (),
+    folder: Path | None = None,
+    **variables: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run in a folder, by default the program's, where the trace then lies."""
     return subprocess.run(
-        [*TRACE, *options, str(program)],
-        cwd=program.parent,
+        [*TRACE, *options, str(program), *arguments],
+        cwd=folder or program.parent,
         env=environment(**variables),
         capture_output=True,
         text=True,

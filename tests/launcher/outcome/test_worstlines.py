@@ -21,7 +21,7 @@ def test_who_waited_is_not_among_the_worst() -> None:
         "Worst functions, by time lost because of them:",
         "    350 ms      2×  relax",
         "   20.0 ms      1×  MPI_Waitall()",
-        "Waited for others: 900 ms in MPI_Allreduce(), 40.0 ms in MPI_Waitall()",
+        "Held up: 900 ms in MPI_Allreduce(), 40.0 ms in MPI_Waitall()",
         "Worst ranks, by time lost because of them:",
         "    370 ms      3×  rank 3",
     ]

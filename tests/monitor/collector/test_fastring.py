@@ -135,3 +135,22 @@ def test_a_reading_of_a_restless_thread_takes_no_kilobytes() -> None:
         ring.close()
         restless.kill()
     assert taken / LOOKS < 1500
+
+
+def test_the_last_look_says_who_sleeps() -> None:
+    spinning = [sys.executable, "-S", "-c", "while True: pass"]
+    with subprocess.Popen(["sleep", "60"]) as sleeper, subprocess.Popen(spinning) as spinner:
+        ring = FastRing(ProcReader())
+        threads = {one.pid: one.pid for one in (sleeper, spinner)}
+        ring.read(threads)
+        assert not list(ring.latest()), "a look stands for the time since the one before"
+        looks: dict[int, bool] = {}
+        while looks != {sleeper.pid: True, spinner.pid: False}:
+            assert sleeper.poll() is spinner.poll() is None
+            time.sleep(0.02)
+            ring.read(threads)
+            looks = {one.pid: one.is_asleep for one in ring.latest()}
+        assert all(one.length_us > 0 for one in ring.latest())
+        ring.close()
+        sleeper.kill()
+        spinner.kill()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.procfs.topologytree import CORE, MACHINE, PU, Part, nested

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.monitor.report.csvwriter import CsvWriter, Value, read_zerosum

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.report.findings import findings

@@ -1,4 +1,4 @@
-"""The program in docs/namespaces.md publishes what it says, and the other one reads it."""
+"""The program in docs/howto/namespaces.md publishes what it says, and the other one reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chimbuko.observe.namespaces.tree.tree import Change
 from tests.observe.namespaces.served import served
 from tests.places import ROOT
 
-TEXT = (ROOT / "docs" / "namespaces.md").read_text()
+TEXT = (ROOT / "docs" / "howto" / "namespaces.md").read_text()
 PUBLISHING, READING, ANALYSING = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 

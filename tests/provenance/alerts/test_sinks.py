@@ -29,6 +29,7 @@ class Receiver(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.code = 204
+        self.elsewhere = ""
         self.got: list[bytes] = []
         self.kinds: list[str | None] = []
 
@@ -44,7 +45,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.got.append(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.kinds.append(self.headers["Content-Type"])
         self.send_response(self.server.code)
+        if self.server.elsewhere:
+            self.send_header("Location", self.server.elsewhere)
         self.end_headers()
+
+    def do_GET(self) -> None:
+        self.server.got.append(b"asked for more")
+        self.send_error(404)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -86,6 +93,15 @@ def test_a_webhook_gets_each_alert(receiver: Receiver, reported: list[str]) -> N
     assert receiver.got == [b"{}", b'{"call": 2}']
     assert set(receiver.kinds) == {"application/json"}
     assert reported == []
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_webhook_does_not_choose_what_else_is_asked(receiver: Receiver, code: int) -> None:
+    """Whoever answers there could have a node of the cluster ask what only that can reach."""
+    receiver.code, receiver.elsewhere = code, receiver.url
+    with pytest.raises(SinkError, match=f"answers {code}; give the address that it leads to"):
+        only({WEBHOOK.variable: receiver.url}).take(b"1")
+    assert receiver.got == [b"1"]
 
 
 def test_a_command_gets_each_alert_on_its_input_and_no_password(

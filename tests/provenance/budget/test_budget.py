@@ -13,7 +13,7 @@ from chimbuko.provenance.budget.budget import Budget, Lost, Sampled, make_budget
 times = st.floats(0, 1e9)
 FUNCTIONS = (
     *("relax [{a.c} {3,0}]", "MPI_Recv()", "MPI_Allreduce()", "MPI_Isend()", "MPI_File_write()", "fread()"),
-    *("cudaDeviceSynchronize", "main", "read [{a.c} {9,0}]"),
+    *("cudaDeviceSynchronize", "main", "read [{a.c} {9,0}]", "await sleep in aio.fetch"),
 )
 
 
@@ -59,6 +59,16 @@ def test_samples_say_how_long_threads_slept_and_waited_for_a_core() -> None:
     assert (shares["computing_us"], shares["point_to_point_us"]) == (1e6, 1.25e6)
 
 
+def test_who_awaits_is_asleep() -> None:
+    spent = {"await sleep in aio.fetch": 6e6, "aio.parse": 4e6}
+    sampled = Sampled(watched_us=10e6, ran_us=3e6, waited_us=1e6)
+    for known, computing_us in ((None, 4e6), (sampled, 3e6)):
+        budget = make_budget(10e6, 1, 10e6, spent, 0.0, known, Lost())
+        shares = shares_of(budget)
+        assert (shares["asleep_us"], shares["computing_us"]) == (6e6, computing_us)
+        assert [one.function for one in budget.functions] == ["aio.parse"]
+
+
 def test_budget_is_a_sentence() -> None:
     spent = {"relax [{a.c} {3,0}]": 30e6, "pack": 10e6, "MPI_Recv()": 40e6, "MPI_Barrier()": 10e6}
     lost = Lost(incidents_us=2e6, analysis_us=0.5e6)
@@ -69,6 +79,17 @@ def test_budget_is_a_sentence() -> None:
         "own code: relax 30 %, pack 10 %; "
         "lost: 2 s (2 %) in incidents, 500 ms (0.5 %) to the analysis"
     )
+
+
+def test_what_a_function_slept_is_told_with_it_and_one_thread_has_one_time() -> None:
+    spent = {"fetch": 8e6, "parse": 2e6}
+    sampled = Sampled(watched_us=10e6, ran_us=2.5e6, waited_us=0.0)
+    budget = make_budget(10e6, 1, 10e6, spent, 0.0, sampled, Lost(), slept_us={"fetch": 7.5e6, "parse": 1e4})
+    assert budget.sentence == (
+        "1 thread in 10 s: 25 % computing, 75 % asleep; "
+        "own code: fetch 80 % (asleep 75 %), parse 20 %; lost: nothing"
+    )
+    assert [one.slept_us for one in budget.functions] == [7.5e6, 1e4]
 
 
 def test_functions_with_too_few_calls_are_a_line() -> None:

@@ -424,9 +424,11 @@ def test_the_examples_of_the_document_work(
     (tmp_path / "chimbuko-runs" / "heat").symlink_to(made.directory.path)
     monkeypatch.chdir(tmp_path)
     for document in ("notebooks", "querying"):
-        blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{document}.md").read_text(), re.DOTALL)
+        blocks = re.findall(
+            r"```python\n(.*?)```", (DOCS / "howto" / f"{document}.md").read_text(), re.DOTALL
+        )
         assert blocks
         exec("\n".join(blocks), {})
-    [statement] = re.findall(r"```sql\n(.*?)```", (DOCS / "querying.md").read_text(), re.DOTALL)
+    [statement] = re.findall(r"```sql\n(.*?)```", (DOCS / "howto" / "querying.md").read_text(), re.DOTALL)
     with chimbuko.open() as run:
         assert run.sql(statement)["anomalies"].sum() > 0

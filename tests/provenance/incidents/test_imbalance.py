@@ -34,6 +34,14 @@ def test_a_rank_that_takes_twice_as_long() -> None:
     assert found(20.0, 20.0, 900.0, 900.0) == Unequal((2, 3), 200, 900.0, 20.0)
 
 
+def test_a_call_that_each_rank_makes_once_is_judged_by_the_other_ranks() -> None:
+    assert found(1e5, 1.1e5, 1e6, 0.9e5, calls=(1, 1, 1, 1)) == Unequal((2,), 1, 1e6, 1e5)
+    assert found(1e5, 1.1e5, 1.8e5, 0.9e5, calls=(1, 1, 1, 1)) is None, "too little, for so few calls"
+    assert found(1e4, 1.1e4, 9e4, 0.9e4, calls=(1, 1, 1, 1)) is None, "80 ms"
+    assert found(1e5, 1e6, calls=(1, 1)) is None, "which one is slow?"
+    assert found(1e6, 0.7, 0.7, 0.7, calls=(1, 1, 1, 1)) is None, "only rank 0 reads the input"
+
+
 @given(st.lists(st.floats(100.0, 140.0), min_size=1, max_size=9))
 def test_what_is_no_imbalance(means_us: list[float]) -> None:
     """Unequal shares; an output that only rank 0 writes; ranks that do something else, or are one."""

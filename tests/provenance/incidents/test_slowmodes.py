@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Engine
 
 from chimbuko.causes.incidents.sentence import recurrence_sentence

@@ -10,7 +10,7 @@ from chimbuko.monitor.samples.nodebatch import NodeFinding, NodePart, ThreadName
 from chimbuko.monitor.samples.rows import CORE
 from chimbuko.provenance.nodes.nodecosts import node_costs
 from chimbuko.provenance.nodes.nodelanes import Lanes
-from chimbuko.provenance.nodes.nodelist import node_facts, sampled_nodes
+from chimbuko.provenance.nodes.nodelist import node_facts, sampled_nodes, thread_times
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import at
@@ -28,7 +28,7 @@ def core(cpu: int, begin_ms: float, end_ms: float, user: float, own: float, stea
 
 
 def test_facts_are_those_of_all_sums(writer: Writer, provenance: Provenance) -> None:
-    own = [ThreadName(100, 100, "app", 0, 0, 0, "0-1"), ThreadName(100, 150, "helper", 0, 0, 1, "0-1")]
+    own = [ThreadName(100, 100, "app", 0, 0, 0, "0-1"), ThreadName(100, 150, "helper", 0, 0, -1, "0-1")]
     rows = [thread(0, 0, 10_000, ran_us=4_000_000, waited_us=6_000_000, system_us=1_000_000)]
     later = [thread(0, 10_000, 20_000), thread(0, 10_000, 20_000, tid=150, ran_us=500_000)]
     cores = np.array([core(0, 0, 10_000, 0.5, 0.4), core(1, 0, 10_000, 0, 0)], CORE).tobytes()
@@ -54,6 +54,9 @@ def test_facts_are_those_of_all_sums(writer: Writer, provenance: Provenance) -> 
     assert facts.parts == PARTS and facts.cores == 2
     assert (facts.cores_us, facts.busy_us, facts.own_us) == (20_000_000, 5_000_000, 4_000_000)
     assert (facts.memory_bytes, facts.least_available_bytes, facts.sample_us) == (64, 7, 11)
+    assert thread_times(provenance.reader, NODE_NAME) == (20_000_000, 14_000_000, 6_000_000), (
+        "of recorded ones"
+    )
     assert node_facts(provenance.reader, "elsewhere") is None
     (cost,) = node_costs(provenance.reader)
     assert (cost.node, cost.kind, cost.cost_us, cost.begin_us) == (NODE_NAME, "oversubscribed", 6e6, at(0))

@@ -36,7 +36,7 @@ def test_a_name_is_held_once_and_free_again_when_its_holder_is_gone() -> None:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where names are held in this test."""
-    monkeypatch.setattr(nameholding, "PLACE", tmp_path)
+    monkeypatch.setattr(nameholding, "PLACES", (tmp_path,))
     return tmp_path
 
 
@@ -114,7 +114,14 @@ def test_of_many_who_are_the_first_one_holds_a_name(place: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameholding, "PLACE", tmp_path / "missing")
+    monkeypatch.setattr(nameholding, "PLACES", ())
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(ServiceError, match=rf"heat: cannot be reserved .* make room in {tmp_path}/missing"):
         hold("heat")
     assert not is_held("heat")
+
+
+def test_names_are_held_where_a_container_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nameholding, "PLACES", (tmp_path / "missing", tmp_path))
+    with hold("heat"):
+        assert is_held("heat") and [*tmp_path.iterdir()]

@@ -60,12 +60,12 @@ def test_who_takes_part_in_a_run_has_no_rights_of_its_keeper(client: redis.Redis
 def test_no_socket_is_where_no_path_is_short_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = tmp_path / ("x" * 100)
     long.mkdir()
-    monkeypatch.setattr("chimbuko.runtime.protocol.broker.PLACE", long)
+    monkeypatch.setattr("chimbuko.runtime.process.nameholding.PLACES", (long,))
     monkeypatch.setattr("tempfile.tempdir", str(long))
     with PrivateBroker(tmp_path / "broker.log") as broker, connect(broker.url) as client:
         assert urlsplit(broker.url).hostname == "127.0.0.1"
         assert client.ping()
-    assert list(long.iterdir()) == []
+    assert list(long.glob("chimbuko-broker-*")) == []
 
 
 def test_its_binary_is_found_without_the_package_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,18 @@ def test_it_opens_with_its_answer(page: Page, finished: MadeRun) -> None:
     assert page.locator("[data-state]").get_attribute("data-state") == "ended"
 
 
+def test_a_screen_on_the_wall_has_the_headline_alone_and_escape_leads_back(page: Page) -> None:
+    headline = page.locator("[data-answer]").inner_text()
+    page.keyboard.press("b")
+    page.wait_for_selector(".wall [data-answer]")
+    assert page.url.endswith("/r/heat/wall")
+    assert page.locator("[data-answer]").inner_text() == headline
+    assert page.locator("header, nav, .wall button").count() == 0
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".overview .heatmap")
+    assert page.url.endswith("/r/heat")
+
+
 def test_the_first_useful_paint_is_marked(page: Page) -> None:
     page.wait_for_function("performance.getEntriesByName('first-useful-paint').length === 1")
 

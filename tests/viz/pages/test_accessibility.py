@@ -37,6 +37,7 @@ RULES = """async () => {
 MOST_NODES = 2_500
 PAGES = (
     "overview",
+    "wall",
     "selection",
     "calls",
     "timeline",
@@ -58,6 +59,7 @@ def addresses(finished: MadeRun) -> dict[str, tuple[str, str]]:
     place = f"rank=0:1&step={record.step}"
     return {
         "overview": ("", ".panel"),
+        "wall": ("?wall", ".wall [data-answer]"),
         "selection": ("?sel=0:1,0:2&zoom=10..40", ".panel"),
         "calls": (f"/calls?{place}", ".panel"),
         "timeline": (f"/timeline?call={record.id}", ".panel"),

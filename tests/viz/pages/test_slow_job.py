@@ -32,7 +32,7 @@ def test_the_guide_leads_from_the_list_of_runs_to_the_call(
     run = traced_run(tmp_path / "heat", heat4_analysed).directory
     with open_run(run) as provenance:
         worst = Incidents(provenance.reader).page(1).incidents[0]
-    found = SECTION.search((ROOT / "docs" / "dashboard.md").read_text())
+    found = SECTION.search((ROOT / "docs" / "howto" / "dashboard.md").read_text())
     assert found is not None
     wanted = set(re.findall(r"\*\*(.+?)\*\*", found[1].replace("\n   ", " ")))
     seen = []

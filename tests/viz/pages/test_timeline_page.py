@@ -275,6 +275,26 @@ def test_a_message_is_followed_to_a_rank_that_is_added(watched: Watched, made: M
     page.wait_for_function("() => !location.search.includes('with=')")
 
 
+def test_messages_are_drawn_for_the_call_under_the_pointer_or_all_where_asked(
+    watched: Watched, made: MadeRun
+) -> None:
+    (sender,) = (r for r in made.records if r.function == "exchange_rows" and r.rank == 3)
+    page = opened(watched, "rank=0:3&with=0:4&t=7450000..7900000")
+    settled(page)
+    assert page.get_attribute(CHART, "data-arrows") == "0"
+    x, _ = at(page, sender.entry_us + sender.inclusive_us / 2, 0)
+    for depth in range(8):
+        page.mouse.move(x, at(page, sender.entry_us, depth)[1])
+        if page.get_attribute(CHART, "data-pointed") == sender.id:
+            break
+    page.wait_for_function(f"() => Number(document.querySelector('{CHART}').dataset.arrows) > 0")
+    page.mouse.move(0, 0)
+    page.wait_for_function(f"() => document.querySelector('{CHART}').dataset.arrows === '0'")
+    page.keyboard.press("g")
+    page.wait_for_function(f"() => Number(document.querySelector('{CHART}').dataset.arrows) > 1")
+    assert "messages=true" in page.url
+
+
 def test_mouse_zooms_and_pans_and_the_address_keeps_it(watched: Watched, made: MadeRun) -> None:
     page = opened(watched, "rank=0:1&t=8000000..9000000")
     x0, y = at(page, ZERO_US + 8.2e6, 5)

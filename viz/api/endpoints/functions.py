@@ -44,6 +44,10 @@ class FunctionAnswer(Answer, frozen=True, kw_only=True):
     distribution: Distribution | None
     """Distribution of the function's runtimes, by the newest model that was kept; null before there is one.
     """
+    exclusive_us: float
+    """Exclusive time of all its calls, in µs."""
+    slept_us: float | None
+    """Part of this time that their threads slept; null where too few looks at them say so."""
 
 
 def _functions_statement(_: ServedRun, wanted: PageParameters) -> str | None:
@@ -78,7 +82,13 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
         raise Missing(f"function {wanted.name[:200]!r}: not one of {place}")
     model = run.provenance.models.at(mine.program, mine.name, MOST)
     config = run.feed.state.info.config
-    return FunctionAnswer(statistics=mine, distribution=distribution(model, config) if model else None)
+    time = run.provenance.function_times().get((mine.program, mine.name))
+    return FunctionAnswer(
+        statistics=mine,
+        distribution=distribution(model, config) if model else None,
+        exclusive_us=time.exclusive_us if time else 0.0,
+        slept_us=time.slept_us if time else None,
+    )
 
 
 @get("/models.ndjson")
@@ -130,6 +140,8 @@ class PathNode(msgspec.Struct, kw_only=True):
     """
     exclusive_us: float = 0.0
     """Exclusive time of these calls, all together, in µs."""
+    slept_us: float | None = None
+    """Part of this time that their threads slept; null where too few looks at them say so."""
     exclusive: PathRuntimes | None = None
     inclusive: PathRuntimes | None = None
     anomalies: int = 0
@@ -167,6 +179,7 @@ class PathTree:
         """Add statistics of the runtimes of a path."""
         node = self.node(statistics.program, statistics.functions)
         node.calls, node.exclusive_us = statistics.all_calls, statistics.total_us
+        node.slept_us = statistics.slept_us
         if statistics.calls:
             node.exclusive = _runtimes(statistics, "exclusive")
             node.inclusive = _runtimes(statistics, "inclusive")

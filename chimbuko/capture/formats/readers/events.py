@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from chimbuko.capture.formats.readers.dropped import Dropped
@@ -70,8 +70,7 @@ class TrackKind(IntEnum):
     """Calls of one stream of a GPU."""
 
 
-@dataclass
-class Process:
+class Process(msgspec.Struct):
     """One process of a trace: a rank of the run."""
 
     key: object
@@ -80,19 +79,18 @@ class Process:
     """Rank, if the trace names it."""
     identity: object | None = None
     """Key that all files of the process have in common, where its trace says enough for that."""
-    about: dict[str, str] = field(default_factory=dict)
+    about: dict[str, str] = msgspec.field(default_factory=dict)
     """Metadata."""
 
 
-@dataclass
-class Track:
+class Track(msgspec.Struct):
     """A thread of a process, or what stands for one."""
 
     process: int
     kind: TrackKind = TrackKind.THREAD
     name: str = ""
     is_main: bool = False
-    about: dict[str, str] = field(default_factory=dict)
+    about: dict[str, str] = msgspec.field(default_factory=dict)
     """Metadata."""
 
 

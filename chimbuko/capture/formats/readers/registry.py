@@ -8,10 +8,11 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Final, Protocol, cast
+
+import msgspec
 
 from chimbuko.capture.formats.readers.events import Catalogue
 from chimbuko.capture.formats.readers.survey import Survey, stranger, survey
@@ -46,8 +47,7 @@ class JsonReader(Reader, Protocol):
         """Take what stands beside the events, wherever it stands."""
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """Begin and name of a file, by which its format is recognised."""
 
     head: bytes
@@ -57,8 +57,7 @@ class Sample:
     """Layout of a text in JSON that is an object; nothing of others."""
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(msgspec.Struct, frozen=True):
     """One format."""
 
     name: str

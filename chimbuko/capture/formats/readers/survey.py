@@ -6,8 +6,9 @@ PyTorch writes the time that all others count from behind the events, or before 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from chimbuko.capture.formats.readers.jsontext import JsonText
 
@@ -16,15 +17,14 @@ KEPT_KEYS: Final[tuple[str, ...]] = ("distributedInfo", "baseTimeNanoseconds", "
 MOST_KEYS_NAMED: Final = 6
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(msgspec.Struct, frozen=True):
     """Layout of a text in JSON, as far as it could be read."""
 
     keys: tuple[str, ...] = ()
     """Keys of the outermost object, in their order; none of an array or of events alone."""
     has_events: bool = False
     is_whole: bool = False
-    beside: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Values of ``KEPT_KEYS`` that stand beside the events."""
 
 

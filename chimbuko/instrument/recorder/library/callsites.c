@@ -163,6 +163,13 @@ static int compare_places(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
+static int compare_addresses(const void *one, const void *other)
+{
+    uintptr_t a = atomic_load(&(*(struct site *const *)one)->address);
+    uintptr_t b = atomic_load(&(*(struct site *const *)other)->address);
+    return (a > b) - (a < b);
+}
+
 static uintptr_t page_of(const struct site *site)
 {
     return (uintptr_t)site->place & ~(uintptr_t)4095;
@@ -258,6 +265,13 @@ static bool is_synchronising(void)
     return is_registered;
 }
 
+const char *obstacle_to_changes(void)
+{
+    const char *reason = observer();
+    return reason == NULL && !is_synchronising() ? "the system cannot make all cores see a change of code (membarrier)"
+                                                 : reason;
+}
+
 unsigned change_sites(enum Hook hook, bool is_armed, bool *rows, const char **obstacle)
 {
     static struct site *wanted[2 * SITES];
@@ -274,10 +288,10 @@ unsigned change_sites(enum Hook hook, bool is_armed, bool *rows, const char **ob
     memset(rows, 0, FUNCTIONS * sizeof *rows);
     if (change.count == 0)
         return 0;
+    /* Those of a function stand together: it is read once for all of them. */
+    qsort(wanted, change.count, sizeof *wanted, compare_addresses);
     /* What was disarmed before a debugger came is armed again nevertheless. */
-    const char *reason = is_armed ? NULL : observer();
-    if (reason == NULL && !is_synchronising())
-        reason = "the system cannot make all cores see a change of code (membarrier)";
+    const char *reason = is_armed ? NULL : obstacle_to_changes();
     if (reason == NULL)
         dl_iterate_phdr(change_module, &change);
     if (change.error != 0)

@@ -15,6 +15,9 @@ enum Hook { ENTRY_HOOK, EXIT_HOOK };
 __attribute__((visibility("hidden"))) void note_site(enum Hook hook, uint32_t row, uintptr_t function,
                                                      uintptr_t return_address, uintptr_t caller);
 
+/* What is in the way of changes of the program's code, in words; NULL for nothing. */
+__attribute__((visibility("hidden"))) const char *obstacle_to_changes(void);
+
 /* Disarm, or arm again, all known places that call a hook for functions whose rows, of FUNCTIONS, are marked; marked
  * stay those of which some place was changed. Return how many were; *obstacle says in words what is in the way, if
  * anything is. */

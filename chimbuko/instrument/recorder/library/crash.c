@@ -32,6 +32,9 @@ static void on_crash(int number, siginfo_t *info, void *context)
         for (int frame = 0; frame < count; frame++)
             crash->backtrace[frame] = (uint64_t)(uintptr_t)frames[frame];
         crash->frames = (uint32_t)(count < 0 ? 0 : count);
+        /* Functions that were found on the stack at the last call of MPI may have ended since. */
+        if (self.callers > 0 && self.callers == self.depth)
+            atomic_store(&self.ring->depth, 0);
         atomic_store(&crash->signal, number);
     }
     errno = kept;

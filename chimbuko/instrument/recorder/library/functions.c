@@ -1,4 +1,5 @@
 /* Functions of the program: those that the compiler instruments, and regions that the program names. */
+#include "callers.h"
 #include "callsites.h"
 #include "hooks.h"
 #include "recorder.h"
@@ -27,6 +28,8 @@ static inline bool is_passed(const struct function *function, Key key)
 static __attribute__((noinline, flatten)) void enter_function(void *function, void *caller)
 {
     Key key = (Key)(uintptr_t)function;
+    if (UNLIKELY(self.callers > 0))
+        end_callers();
     enter_at(key, (uintptr_t)caller);
     note_hook(ENTRY_HOOK, key, FROM, (uintptr_t)caller);
 }
@@ -109,6 +112,9 @@ EXPORTED void chimbuko_enter(unsigned name)
     if (name == 0)
         return;
     count_usage();
+    /* It lies in those that have called MPI already only where it was begun there. */
+    if (UNLIKELY(self.callers > 0))
+        find_callers(NAMED | (name - 1), FRAME, FROM, true);
     enter_region(NAMED | (name - 1));
 }
 

@@ -15,7 +15,7 @@
 #define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
-    LAYOUT_VERSION = 7,
+    LAYOUT_VERSION = 8,
     NAMES = 2048,
     NAME_BYTES = 256,
     COMMUNICATORS = 4096,
@@ -114,9 +114,10 @@ struct process {
     _Atomic uint32_t thread_count;
     _Atomic uint32_t name_count;
     _Atomic uint32_t communicator_count;
-    uint32_t reserved;
+    uint32_t deciders; /* processes of this node that decide together what is recorded; 0 where nothing had to be */
     _Atomic uint64_t threads_without_ring;
     _Atomic uint64_t lost_requests; /* for which there was no room in the table of requests */
+    _Atomic uint64_t calls_without_caller; /* of MPI, whose stack was not searched, as that costs too much */
     uint64_t stored; /* events, of all rings, that are in the stream */
     double overhead; /* part of the program's time that recording may cost */
     char executable[PATH_BYTES];

@@ -15,8 +15,11 @@
 #include <unistd.h>
 
 #include "budget.h"
+#include "callers.h"
 #include "callsites.h"
+#include "node.h"
 #include "recorder.h"
+#include "sleds.h"
 
 _Static_assert(FUNCTIONS == (int)MOST_FUNCTIONS, "each function has an estimate");
 
@@ -168,6 +171,7 @@ static struct function *describe(struct function *slot, Key key)
     process->functions[row].key = key;
     atomic_store(&by_row[row], slot);
     atomic_store_explicit(&slot->key, key, memory_order_release);
+    has_functions |= !(key & NAMED);
     /* The program's first functions are called when it begins, and not in a signal's handler. */
     if (!(key & NAMED) && !atomic_load(&is_begun))
         begin_thread_of_looks();
@@ -282,8 +286,14 @@ static bool is_open(Key key)
 
 static void change(enum Hook hook, bool is_armed)
 {
+    static bool has_sleds[FUNCTIONS];
     const char *obstacle = NULL;
+    uint32_t count = complete_rows();
+    for (uint32_t row = 0; row < count; row++)
+        has_sleds[row] = chosen[row] && change_sleds(by_row[row]->key, hook, is_armed);
     change_sites(hook, is_armed, chosen, &obstacle);
+    for (uint32_t row = 0; row < count; row++)
+        chosen[row] |= has_sleds[row];
     if (obstacle != NULL && process->obstacle[0] == '\0')
         strncpy(process->obstacle, obstacle, OBSTACLE_BYTES - 1);
 }
@@ -336,7 +346,8 @@ static bool tell(uint32_t count)
             begin_leaving_out(function);
         atomic_store(&function->state, is_noted ? NOTED : is_out ? PASSED : RECORDED);
         is_noting |= is_noted;
-        rows[row].notings += is_noted;
+        if (is_noted)
+            rows[row].sampled_calls = all_calls(row);
         is_short |= is_noted || (rows[row].place != ARMED && !is_out);
     }
     return is_short;
@@ -359,7 +370,10 @@ static void disarm(uint32_t count)
         bool is_sampled = rows[row].place != ARMED && estimates[row].decision == SAMPLED;
         if (is_sampled)
             note_sample(row, now);
-        chosen[row] = is_sampled || by_row[row]->state == NOTED;
+        bool is_noted = by_row[row]->state == NOTED;
+        /* A program that had no core meanwhile has shown no place. */
+        rows[row].notings += is_noted && all_calls(row) != rows[row].sampled_calls;
+        chosen[row] = is_sampled || is_noted;
         if (chosen[row])
             atomic_store(&by_row[row]->state, PASSED);
         if (is_sampled)
@@ -397,10 +411,14 @@ static void pause_ns(int64_t duration_ns)
 /* Look at all once; return whether all functions are recorded. */
 static bool look(void)
 {
+    static Key keys[FUNCTIONS];
     bool is_all = true, is_short;
     pthread_mutex_lock(&lock);
     uint32_t count = complete_rows(), threads = observe(count);
     decide(&budget, estimates, observations, count, threads);
+    for (uint32_t row = 0; row < count; row++)
+        keys[row] = by_row[row]->key;
+    decide_together(&budget, keys, estimates, observations, count, threads);
     arm_wanted(count);
     is_short = tell(count);
     fill_pool(threads, 1);
@@ -437,6 +455,14 @@ static bool is_alone(void)
            state == 'Z' && threads <= 2;
 }
 
+static bool has_to_join(void)
+{
+    pthread_mutex_lock(&lock);
+    bool is_called = process != NULL && is_called_to_look();
+    pthread_mutex_unlock(&lock);
+    return is_called;
+}
+
 static void *look_on(void *unused)
 {
     (void)unused;
@@ -461,6 +487,8 @@ static void *look_on(void *unused)
             asked_ns = now_ns();
             if (is_alone())
                 return NULL;
+            if (!atomic_load(&is_looking) && has_to_join())
+                atomic_store(&is_looking, true);
         }
         if (!atomic_load(&is_looking) || process == NULL)
             continue;
@@ -500,6 +528,7 @@ void begin_looks_of_process(void)
 void forget_looks(void)
 {
     atomic_store(&is_begun, false);
+    forget_node();
     for (uint32_t row = 0; row < atomic_load(&row_count); row++) {
         rows[row].recorded = rows[row].left_out = 0;
         rows[row].squares_us2 = 0;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "machinecode.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 size_t (*jump_that_was)(const uint8_t *code);
@@ -252,41 +253,6 @@ unsigned find_jumps(Module *module, const uint8_t *function, const void *hook, u
     return found;
 }
 
-enum { FIRST_ARGUMENT = 7 /* RDI */, NO_REGISTER = 16 };
-
-/* What an instruction writes into a register. */
-struct write {
-    unsigned target, source; /* registers; where the source is none, it is the value */
-    uintptr_t value;
-    const uint8_t *end;
-};
-
-/* Return false for an instruction that writes no address into a register, and copies none there. */
-static bool read_write(const uint8_t *code, size_t length, struct write *write)
-{
-    const uint8_t *end = code + length;
-    uint8_t prefix = (*code & 0xf0) == 0x40 ? *code++ : 0, modrm = length > 2 ? code[1] : 0;
-    unsigned reg = (modrm >> 3 & 7) | (prefix & 4) << 1, base = (modrm & 7) | (unsigned)(prefix & 1) << 3;
-    *write = (struct write){.target = reg, .source = NO_REGISTER, .end = end};
-    if (*code == 0x8d && (modrm & 0xc7) == 5) { /* lea of an address from here */
-        write->value = target_of(end - 4);
-        return true;
-    }
-    if ((*code == 0x89 || *code == 0x8b) && modrm >> 6 == 3 && prefix & 8) { /* mov from register to register */
-        write->target = *code == 0x89 ? base : reg;
-        write->source = *code == 0x89 ? reg : base;
-        return true;
-    }
-    if ((*code & 0xf8) == 0xb8 && end - code == 5) { /* mov of a constant; a function's address has no sign */
-        uint32_t value;
-        memcpy(&value, code + 1, sizeof value);
-        write->target = (*code & 7) | (unsigned)(prefix & 1) << 3;
-        write->value = value;
-        return true;
-    }
-    return false;
-}
-
 /* Where a direct jump goes; NULL for what is none. */
 static const uint8_t *jump_target(const uint8_t *code, size_t length)
 {
@@ -297,55 +263,317 @@ static const uint8_t *jump_target(const uint8_t *code, size_t length)
     return is_far ? (const uint8_t *)target_of(code + length - 4) : NULL;
 }
 
-/* Whether a direct jump goes to one of some instructions. */
-static bool is_jumped_into(struct extent extent, const uint8_t *first, const uint8_t *last)
+/* What an indirect jump says of where it goes, its byte ModRM; 0 for any other instruction. */
+static uint8_t indirect_jump(const uint8_t *code, size_t length)
 {
-    size_t length;
-    for (const uint8_t *at = extent.start; at < extent.end; at += length) {
-        length = length_at(at, extent.end);
-        const uint8_t *target = jump_target(at, length);
-        if (target >= first && target <= last)
-            return true;
-    }
-    return false;
+    const uint8_t *end = code + length;
+    while (code < end && (IS_AMONG(*code, "\xf2\x3e") || (*code & 0xf0) == 0x40))
+        code++;
+    return end - code >= 2 && code[0] == 0xff && (code[1] & 0x38) == 0x20 ? code[1] : 0;
 }
 
-/* Find what is written last into a register before an instruction, in the order of the code. *is_only says whether no
- * other address is written there in all of the function. Return false where nothing is, or not all is understood. */
-static bool last_write(struct extent extent, const uint8_t *before, unsigned target, struct write *last, bool *is_only)
+/* Whether an instruction is followed by none of its function: a return, a jump, or one that ends the program. */
+static bool is_last(const uint8_t *code, size_t length)
 {
-    bool is_found = false, is_reached = false;
-    size_t length;
-    struct write write;
-    *is_only = true;
-    for (const uint8_t *at = extent.start; at < extent.end; at += length) {
-        is_reached |= at == before;
-        length = length_at(at, extent.end);
-        if (length == 0)
-            return false;
-        if (!read_write(at, length, &write) || write.target != target)
-            continue;
-        *is_only &= write.source != NO_REGISTER || !is_found || write.value == last->value;
-        if (at < before || !is_found)
-            *last = write;
-        is_found = true;
+    const uint8_t *end = code + length;
+    bool is_indirect = indirect_jump(code, length) != 0;
+    while (code < end && IS_AMONG(*code, "\xf2\xf3\x3e"))
+        code++;
+    bool is_undefined = end - code == 2 && code[0] == 0x0f && code[1] == 0x0b;
+    return IS_AMONG(*code, "\xc3\xc2\xe9\xeb\xf4") || is_undefined || is_indirect;
+}
+
+enum { FIRST_ARGUMENT = 7 /* RDI */, STACK_POINTER = 4, FRAME_POINTER = 5 };
+enum { MOST_INSTRUCTIONS = 1 << 16, MOST_JUMPS = 1 << 14, MOST_SOUGHT = 8, MOST_STEPS = 1 << 14 };
+#define KEPT_BY_CALLS "\x03\x04\x05\x0c\x0d\x0e\x0f" /* registers */
+
+/* A place in which an address may be: a register, or a word of the stack by its distance from a register. */
+typedef int64_t Location;
+#define NOWHERE INT64_C(-1)
+
+static Location word_at(unsigned base, int32_t distance) { return INT64_C(1) << 40 | (int64_t)base << 32 | (uint32_t)distance; }
+
+/* The location that the operand of an instruction is, of which the byte ModRM stands at `modrm`; NOWHERE for another
+ * memory. */
+static Location operand_at(const uint8_t *modrm, unsigned prefix)
+{
+    unsigned mode = *modrm >> 6, base = *modrm & 7;
+    const uint8_t *distance = modrm + 1;
+    if (mode == 3)
+        return base | (prefix & 1) << 3;
+    if (prefix & 1 || mode == 0)
+        return NOWHERE;
+    if (base == STACK_POINTER && *distance++ != 0x24)
+        return NOWHERE;
+    if (base != STACK_POINTER && base != FRAME_POINTER)
+        return NOWHERE;
+    int32_t far;
+    memcpy(&far, distance, mode == 2 ? sizeof far : 1);
+    return word_at(base, mode == 2 ? far : (int8_t)*distance);
+}
+
+/* What an instruction writes: a value, a copy of what is elsewhere, or what is not known. */
+struct write {
+    Location target; /* NOWHERE for none that matters */
+    Location source;
+    bool is_value;
+    uintptr_t value;
+};
+
+/* What an instruction writes into a register, or a word of the stack, of what compilers do with addresses. */
+static struct write read_write(const uint8_t *code, size_t length)
+{
+    const uint8_t *end = code + length;
+    unsigned prefix = (*code & 0xf0) == 0x40 ? *code++ : 0, modrm = end - code > 1 ? code[1] : 0;
+    unsigned reg = (modrm >> 3 & 7) | (prefix & 4) << 1;
+    struct write write = {.target = NOWHERE, .source = NOWHERE};
+    if (*code == 0x8d || *code == 0x8b) { /* lea, mov to a register */
+        write.target = reg;
+        write.is_value = *code == 0x8d && (modrm & 0xc7) == 5;
+        write.value = write.is_value ? target_of(end - 4) : 0;
+        if (*code == 0x8b && prefix & 8)
+            write.source = operand_at(code + 1, prefix);
+    } else if (*code == 0x89) { /* mov from a register */
+        write.target = operand_at(code + 1, prefix);
+        write.source = prefix & 8 ? (Location)reg : NOWHERE;
+    } else if ((*code & 0xf8) == 0xb8 || (*code == 0xc7 && (modrm & 0x38) == 0)) { /* mov of a constant */
+        int32_t value = 0;
+        bool is_short = end - code >= 5 && !(*code != 0xc7 && prefix & 8);
+        memcpy(&value, end - 4, is_short ? sizeof value : 0);
+        write.target = *code == 0xc7 ? operand_at(code + 1, prefix) : (Location)((*code & 7) | (prefix & 1) << 3);
+        write.is_value = is_short;
+        write.value = *code == 0xc7 ? (uintptr_t)(intptr_t)value : (uint32_t)value;
+    } else if ((*code & 0xf8) == 0x58) { /* pop */
+        write.target = (*code & 7) | (prefix & 1) << 3;
     }
-    return is_found && is_reached && last->end <= before;
+    return write;
+}
+
+static bool is_call(const uint8_t *code, size_t length)
+{
+    const uint8_t *end = code + length;
+    if ((*code & 0xf0) == 0x40)
+        code++;
+    return *code == 0xe8 || (end - code >= 2 && *code == 0xff && (code[1] & 0x38) == 0x10);
+}
+
+/* The instructions of a function, and its jumps by their targets; those of one function at a time. */
+static struct {
+    struct extent extent;
+    unsigned long long loads; /* of modules, and unloads, until then */
+    uint32_t count, jump_count;
+    uint32_t at[MOST_INSTRUCTIONS]; /* from the start */
+    struct {
+        uint32_t target, source; /* the place, and the number of the instruction */
+    } jumps[MOST_JUMPS];
+    uint8_t seen[MOST_SOUGHT][MOST_INSTRUCTIONS / 8];
+    Location sought[MOST_SOUGHT];
+    struct {
+        uint32_t number;
+        uint32_t sought;
+    } waiting[MOST_STEPS];
+} function_code;
+#define CODE function_code
+
+static int compare_targets(const void *one, const void *other)
+{
+    const uint32_t *a = one, *b = other;
+    return (*a > *b) - (*a < *b);
+}
+
+/* Return false for a function that is not understood. */
+static bool read_function(Module *module, struct extent extent)
+{
+    if (CODE.extent.start == extent.start && CODE.extent.end == extent.end &&
+        CODE.loads == module->dlpi_adds + module->dlpi_subs)
+        return CODE.count > 0;
+    CODE.extent = extent;
+    CODE.loads = module->dlpi_adds + module->dlpi_subs;
+    CODE.count = CODE.jump_count = 0;
+    uint32_t count = 0;
+    size_t length;
+    for (const uint8_t *at = extent.start; at < extent.end; at += length) {
+        length = length_at(at, extent.end);
+        if (length == 0 || count == MOST_INSTRUCTIONS || CODE.jump_count == MOST_JUMPS)
+            return false;
+        const uint8_t *target = jump_target(at, length);
+        if (target >= extent.start && target < extent.end) {
+            CODE.jumps[CODE.jump_count].target = (uint32_t)(target - extent.start);
+            CODE.jumps[CODE.jump_count++].source = count;
+        }
+        CODE.at[count++] = (uint32_t)(at - extent.start);
+    }
+    qsort(CODE.jumps, CODE.jump_count, sizeof *CODE.jumps, compare_targets);
+    CODE.count = count;
+    return true;
+}
+
+static size_t length_of(uint32_t number)
+{
+    size_t end = number + 1 < CODE.count ? CODE.at[number + 1] : (size_t)(CODE.extent.end - CODE.extent.start);
+    return end - CODE.at[number];
+}
+
+/* Number of the first jump to a place, or to one behind it. */
+static uint32_t first_jump(uint32_t place)
+{
+    uint32_t low = 0, high = CODE.jump_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (CODE.jumps[middle].target < place)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A search for all that may be in the first argument before an instruction. */
+struct origins {
+    uintptr_t wanted;
+    uint32_t waiting;
+    uint32_t sought; /* number of locations */
+    bool is_found;
+};
+
+static bool seek(struct origins *origins, uint32_t number, Location location)
+{
+    uint32_t sought = 0;
+    while (sought < origins->sought && CODE.sought[sought] != location)
+        sought++;
+    if (sought == MOST_SOUGHT || origins->waiting == MOST_STEPS)
+        return false;
+    if (sought == origins->sought) {
+        CODE.sought[origins->sought++] = location;
+        memset(CODE.seen[sought], 0, sizeof CODE.seen[sought]);
+    }
+    if (CODE.seen[sought][number / 8] & 1 << number % 8)
+        return true;
+    CODE.seen[sought][number / 8] |= (uint8_t)(1 << number % 8);
+    CODE.waiting[origins->waiting].number = number;
+    CODE.waiting[origins->waiting++].sought = sought;
+    return true;
+}
+
+/* Look at an instruction after which the wanted address has to be in a location. */
+static bool seek_before(struct origins *origins, uint32_t number, Location location)
+{
+    const uint8_t *code = CODE.extent.start + CODE.at[number];
+    size_t length = length_of(number);
+    struct write write = read_write(code, length);
+    if (write.target == location) {
+        if (write.is_value) {
+            origins->is_found = true;
+            return write.value == origins->wanted;
+        }
+        return write.source != NOWHERE && seek(origins, number, write.source);
+    }
+    bool is_lost = location < 16 && is_call(code, length) && !is_among((uint8_t)location, KEPT_BY_CALLS, 7);
+    return !is_lost && seek(origins, number, location);
+}
+
+static bool is_nop(const uint8_t *code, size_t length)
+{
+    const uint8_t *end = code + length;
+    while (end - code > 1 && IS_AMONG(*code, "\x66\x2e"))
+        code++;
+    return *code == 0x90 || (end - code > 2 && code[0] == 0x0f && code[1] == 0x1f);
+}
+
+/* Whether the instruction before one leads to it, and not only fills up the space before it. */
+static bool is_behind_another(uint32_t number)
+{
+    while (number > 0 && is_nop(CODE.extent.start + CODE.at[number - 1], length_of(number - 1)))
+        number--;
+    return number > 0 && !is_last(CODE.extent.start + CODE.at[number - 1], length_of(number - 1));
 }
 
 bool is_for_function(Module *module, const uint8_t *code, uintptr_t function)
 {
     struct extent extent = extent_of(module, code);
-    struct write argument, origin;
-    bool is_only;
-    if (!last_write(extent, code, FIRST_ARGUMENT, &argument, &is_only) || is_jumped_into(extent, argument.end, code))
+    if (extent.start == NULL || !read_function(module, extent))
         return false;
-    if (argument.source == NO_REGISTER)
-        return argument.value == function;
-    /* The address waits in another register, in which that of another function may be at another time. */
-    if (!last_write(extent, argument.end, argument.source, &origin, &is_only) || origin.source != NO_REGISTER)
+    struct origins origins = {.wanted = function};
+    uint32_t place = (uint32_t)(code - extent.start), low = 0, high = CODE.count - 1;
+    while (low < high) {
+        uint32_t middle = (low + high + 1) / 2;
+        if (CODE.at[middle] <= place)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    if (CODE.at[low] != place || !seek(&origins, low, FIRST_ARGUMENT))
         return false;
-    return origin.value == function && (is_only || !is_jumped_into(extent, origin.end, argument.end));
+    while (origins.waiting > 0) {
+        uint32_t number = CODE.waiting[--origins.waiting].number;
+        Location location = CODE.sought[CODE.waiting[origins.waiting].sought];
+        /* Where nothing leads to, an exception does, or a table of jumps. */
+        bool is_led_to = false;
+        if (is_behind_another(number)) {
+            is_led_to = true;
+            if (!seek_before(&origins, number - 1, location))
+                return false;
+        }
+        for (uint32_t jump = first_jump(CODE.at[number]);
+             jump < CODE.jump_count && CODE.jumps[jump].target == CODE.at[number]; jump++) {
+            is_led_to = true;
+            if (!seek_before(&origins, CODE.jumps[jump].source, location))
+                return false;
+        }
+        if (!is_led_to || number == 0)
+            return false;
+    }
+    return origins.is_found;
+}
+
+struct loaded {
+    const uint8_t *code;
+    struct extent extent; /* of its function */
+};
+
+static int note_extent(struct dl_phdr_info *module, size_t size, void *data)
+{
+    struct loaded *loaded = data;
+    (void)size;
+    if (!is_within(module, (uintptr_t)loaded->code, 1, PF_X | PF_R))
+        return 0;
+    loaded->extent = extent_of(module, loaded->code);
+    return 1;
+}
+
+bool has_way(const uint8_t *from, const uint8_t *to, struct places *places)
+{
+    struct loaded loaded = {.code = from};
+    dl_iterate_phdr(note_extent, &loaded);
+    struct extent extent = loaded.extent;
+    if (extent.start == NULL || extent.end - extent.start > MOST_CODE)
+        return true;
+    if (to < extent.start || to > extent.end)
+        return false;
+    memset(places->seen, 0, sizeof places->seen);
+    unsigned count = 0;
+    places->waiting[count++] = from;
+    while (count > 0) {
+        size_t length;
+        for (const uint8_t *at = places->waiting[--count]; at >= extent.start && at < extent.end; at += length) {
+            size_t place = (size_t)(at - extent.start);
+            if (places->seen[place / 8] & 1 << place % 8)
+                break;
+            places->seen[place / 8] |= (uint8_t)(1 << place % 8);
+            length = length_at(at, extent.end);
+            /* One by way of the global offset table leaves the function, one by another table does not. */
+            uint8_t indirect = indirect_jump(at, length);
+            bool is_by_table = indirect != 0 && indirect != 0x25;
+            if (length == 0 || is_by_table || count == MOST_WAITING || at + length == to)
+                return true;
+            const uint8_t *target = jump_target(at, length);
+            if (target != NULL)
+                places->waiting[count++] = target;
+            if (is_last(at, length))
+                break;
+        }
+    }
+    return false;
 }
 
 #else

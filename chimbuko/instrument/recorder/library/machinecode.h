@@ -29,4 +29,16 @@ __attribute__((visibility("hidden"))) bool is_for_function(Module *module, const
 __attribute__((visibility("hidden"))) unsigned find_jumps(Module *module, const uint8_t *function, const void *hook,
                                                           uint8_t **jumps, unsigned most);
 
+enum { MOST_WAITING = 256, MOST_CODE = 1 << 16 };
+
+/* Room to note which places in a function were reached. */
+struct places {
+    uint8_t seen[MOST_CODE / 8];
+    const uint8_t *waiting[MOST_WAITING];
+};
+
+/* Whether a call of a function that is at `from` can come to return from another call to `to`. True where its code is
+ * not understood. */
+__attribute__((visibility("hidden"))) bool has_way(const uint8_t *from, const uint8_t *to, struct places *places);
+
 #endif

@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "recorder.h"
 
+#include "callers.h"
+#include "sleds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,6 +19,7 @@
 #define FOLDER_VARIABLE "CHIMBUKO_RECORDER"
 #define USAGE_VARIABLE "CHIMBUKO_RECORDER_USAGE"
 #define COUNT_VARIABLE "CHIMBUKO_RECORDER_COUNT"
+#define UNUSED_SLEDS "functions compiled with -fxray-instrument are not recorded: "
 /* Count of skipped open calls of a thread whose calls are all skipped: it never falls to 0. */
 #define ALL UINT32_C(0x80000000)
 
@@ -111,10 +115,12 @@ static void end_thread(void *ring)
     (void)ring;
     if (process == NULL || self.ring == NULL)
         return;
+    end_callers();
     int64_t now = now_ns();
     while (self.depth > 0)
         pop_call(now, 0);
     end_stacks(now);
+    forget_callers_of_thread();
     forget_crashes_of_thread();
     end_work();
     pthread_mutex_lock(&lock);
@@ -249,6 +255,7 @@ bool begin_thread(void)
         self.written = atomic_load(&ring->written);
         self.read = atomic_load(&ring->read);
         self.depth = 0;
+        self.callers = 0;
         self.skipped = is_only_counting ? ALL : 0;
         self.skip_count = &ring->dropped_calls;
         self.skipped_frame = ANY_FRAME;
@@ -405,6 +412,8 @@ static void end_process(void)
         note_maps();
         if (is_in_mpi())
             note_end(ENDED_IN_MPI, 0);
+        else
+            end_callers();
         atomic_store(&process->end_ns, now_ns());
         /* Destructors of other libraries, such as Open MPI's for C++, may run after ours. */
         self.is_off = true;
@@ -469,6 +478,18 @@ static void prepare(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+/* Record the functions that clang has prepared: the process begins, as none of them calls us before. */
+static void begin_sleds(void)
+{
+    if (is_only_counting || !find_sleds() || !acquire())
+        return;
+    release();
+    const char *obstacle = obstacle_to_changes();
+    arm_all_sleds(&obstacle);
+    if (obstacle != NULL)
+        snprintf(process->obstacle, OBSTACLE_BYTES, UNUSED_SLEDS "%s", obstacle);
+}
+
 /* The C library passes the words of the command line. */
 __attribute__((constructor)) static void begin(int count, char **words)
 {
@@ -482,6 +503,7 @@ __attribute__((constructor)) static void begin(int count, char **words)
     const char *first = getenv("CHIMBUKO_RECORDER_PID");
     if (first != NULL && atol(first) == (long)getpid() && acquire())
         release();
+    begin_sleds();
 }
 
 __attribute__((destructor)) static void end(void) { end_process(); }

@@ -36,6 +36,7 @@ struct thread {
     bool is_lane_unsaid; /* no event since the change of the stack says which lane this is */
     bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
+    uint32_t callers;    /* open calls that were found on the stack: the outermost ones, see callers.c */
     uintptr_t mpi_frame; /* of the MPI call that it is in, whose calls of MPI are not recorded; 0 for none */
     bool is_ended;
     int64_t counted_ns; /* when its work was last counted; 0 for never */

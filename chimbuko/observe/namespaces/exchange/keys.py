@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from chimbuko.core.errors import ConfigError
 
@@ -28,8 +29,7 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(msgspec.Struct, frozen=True):
     """Keys of one shard: the part of a job's namespace that one instance keeps.
 
     The part in braces decides on which node of a cluster a key is: those of a shard change together, and

@@ -19,12 +19,11 @@ import pytest
 from chimbuko.core.errors import ConfigError, ObservationError, ServiceError
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.exchange.jobaddress import (
-    PLACE_VARIABLE,
     JobAddress,
     find_address,
     parse_address,
 )
-from chimbuko.observe.namespaces.exchange.keys import STANDING
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE, STANDING
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from tests.observe.namespaces.served import Served, served
 from tests.observe.namespaces.slowlink import SlowLink, slow_link

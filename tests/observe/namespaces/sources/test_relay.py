@@ -100,7 +100,9 @@ def test_c_plus_plus_takes_the_header(tmp_path: Path) -> None:
 
 
 def test_the_documented_program_compiles(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs" / "namespaces.md").read_text(), re.DOTALL)
+    (text,) = re.findall(
+        r"```c\n(.*?)```", (ROOT / "docs" / "howto" / "namespaces.md").read_text(), re.DOTALL
+    )
     (tmp_path / "documented.c").write_text(text)
     words = ["cc", *STRICT, f"-I{INCLUDE}", "-fsyntax-only", str(tmp_path / "documented.c")]
     subprocess.run(words, check=True)

@@ -27,12 +27,12 @@ export function App() {
   useEffect(() => scrollTo(0, 0), [page, page === 'call' ? call : page === 'incident' ? incident : page === 'node' ? node : null, compare, also]);
   return (
     <div class={FITTED.includes(page) ? 'page fitted' : 'page'} data-page={page} data-paused={paused.value}>
-      <StatusBar />
+      {page !== 'wall' && <StatusBar />}
       {isLost(view.value) ? (
         <Lost />
       ) : (
         <>
-          <Crumbs />
+          {page !== 'wall' && <Crumbs />}
           <OpenPage />
         </>
       )}

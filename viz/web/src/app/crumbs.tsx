@@ -12,6 +12,8 @@ import { programs, run } from '../shared/session/session';
 import { Menu } from '../shared/parts/menu';
 import { siblingsOf } from './siblings';
 
+const WALL = { page: 'wall' } as const;
+
 /** The trail to what is shown, the filters that are set, the menu of pages, and what can be copied. */
 export function Crumbs() {
   return (
@@ -48,6 +50,11 @@ export function Crumbs() {
             </li>
           ))}
         </ul>
+        {view.value.page === 'overview' && (
+          <a class="quiet in-wide" href={addressOf(WALL)} onClick={(event) => follow(event, WALL)} title="The headline, readable from across a room (B)">
+            Wall
+          </a>
+        )}
         <button class="quiet" onClick={openExports} title="Export recorded calls to a file for other tools">
           Export
         </button>

@@ -21,6 +21,7 @@ const LETTERS: Record<string, () => void> = {
   u: () => go(up(here())),
   h: () => go(toPage('health')),
   v: () => go(toPage('compare')),
+  b: () => go({ page: 'wall' }),
   c: copyLink,
   C: copyCommand,
   t: twins,
@@ -52,6 +53,7 @@ function focusSearch(): void {
 
 function clear(): void {
   hideTip();
+  if (view.value.page === 'wall') return go({ page: 'overview' });
   if (view.value.steps !== null) go({ steps: null, cursor: null });
 }
 

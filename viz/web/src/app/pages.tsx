@@ -10,6 +10,7 @@ import { Empty } from '../shared/parts/panel';
 type Others = Exclude<PageName, 'overview'>;
 
 const OTHERS: Record<Others, () => Promise<ComponentType>> = {
+  wall: async () => (await import('../overview/wall')).Wall,
   calls: async () => (await import('../calls/page')).CallsPage,
   timeline: async () => (await import('../timeline/page')).TimelinePage,
   flame: async () => (await import('../flame/page')).FlamePage,

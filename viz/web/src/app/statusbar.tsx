@@ -39,7 +39,8 @@ export function StatusBar() {
   );
 }
 
-function State() {
+/** State of the feed, as a sign and a word. */
+export function State() {
   const [sign, name] = SIGNS[condition.value];
   return (
     <span class={`state ${condition.value}`} data-state={condition.value}>
@@ -105,7 +106,8 @@ function Fact({ label, value, title, warn }: { label: string; value: string; tit
   );
 }
 
-function lossTitle(losses: Record<string, number>): string {
+/** Steps that were not analysed, by the reason. */
+export function lossTitle(losses: Record<string, number>): string {
   const kinds = Object.entries(losses).map(([kind, number]) => `${exact(number)} ${kind}`);
   return kinds.length === 0 ? 'share of all steps that were not analysed' : `not analysed: ${kinds.join(', ')}; counts are lower bounds`;
 }

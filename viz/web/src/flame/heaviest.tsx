@@ -12,12 +12,15 @@ const MOST_LINES = 300;
 /** Functions of the flame graph, each over all its callers, by exclusive time. */
 export function Heaviest() {
   const whole_us = frames.value[zoomed.value]?.total_us ?? 0;
+  // Only nodes with samples, and live runs, say who slept.
+  const hasSlept = view.value.weight !== 'lost' && frames.value.some((frame) => frame.slept_us > 0);
   const rows = heaviest(frames.value, zoomed.value)
     .slice(0, MOST_LINES)
-    .map(({ name, program, own_us, total_us, calls }) => [
+    .map(({ name, program, own_us, slept_us, total_us, calls }) => [
       <FunctionLink name={name} program={program} />,
       duration(own_us),
       percent(own_us / whole_us),
+      ...(hasSlept ? [slept_us > 0 ? duration(slept_us) : ''] : []),
       duration(total_us),
       exact(calls),
     ]);
@@ -29,6 +32,7 @@ export function Heaviest() {
         ['function', false],
         [view.value.weight === 'lost' ? 'lost, exclusive' : 'exclusive', true],
         ['share', true],
+        ...(hasSlept ? [['of it asleep', true] as [string, boolean]] : []),
         ['inclusive', true],
         ['calls', true],
       ]}

@@ -1,6 +1,6 @@
 import { functionAnswer } from '../shared/names/answer';
 import { bucketsOf, isFlagged, medianOf } from './model/distribution';
-import { duration, exact } from '../shared/units/units';
+import { duration, exact, percent } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
 import { addressOf, follow, view } from '../shared/address/address';
 import { known, ranks, subject, worst } from './function';
@@ -91,13 +91,16 @@ function exclusiveFigures(found: FunctionStatistics): [string, string][] {
 
 /** Statistics of all calls of the function. */
 function Figures() {
-  const found = known.value.value?.statistics;
-  if (found === undefined) return null;
+  const answer = known.value.value;
+  if (answer === null) return null;
+  const { statistics: found, exclusive_us, slept_us } = answer;
   const figures: [string, string][] = [
     ['calls', exact(found.calls)],
     ['anomalies', exact(found.anomalies)],
     ['time lost', duration(found.severity_us)],
     ...exclusiveFigures(found),
+    ...(exclusive_us > 0 ? [['exclusive, in all', duration(exclusive_us)] as [string, string]] : []),
+    ...(slept_us === null ? [] : [['of it asleep', percent(slept_us / exclusive_us)] as [string, string]]),
     ['inclusive mean', duration(found.inclusive_mean_us)],
     ['inclusive, longest', duration(found.inclusive_maximum_us)],
   ];

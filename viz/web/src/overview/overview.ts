@@ -15,6 +15,8 @@ export const LISTED = 30;
 
 // Texts, so that panning does not repeat these requests.
 const isOpen = computed(() => view.value.page === 'overview');
+/** Whether the headline, the budget and the worst findings are shown. */
+const isGlanced = computed(() => isOpen.value || view.value.page === 'wall');
 const rankKey = computed(() => (isOpen.value ? `${view.value.statistic} ${view.value.n}` : null));
 const functionKey = computed(() => (isOpen.value ? `${view.value.by} ${view.value.n}` : null));
 /** Ranking of ranks: by time lost at the origin or, in a run without incidents, by the time that their calls lost. */
@@ -41,7 +43,9 @@ export const functions = question<FunctionLines>(
 );
 
 /** Whether incidents are needed: also on their own page, to go to the next one, and on the timeline, for published quantities. */
-const isListed = computed(() => isOpen.value || view.value.page === 'incident' || (view.value.page === 'timeline' && run.value.value?.has_published === true));
+const isListed = computed(
+  () => isGlanced.value || view.value.page === 'incident' || (view.value.page === 'timeline' && run.value.value?.has_published === true),
+);
 const incidentsKey = computed(() => (isListed.value ? 'incidents' : null));
 export const incidents = question(
   () => incidentsKey.value,
@@ -49,7 +53,7 @@ export const incidents = question(
   { live: true, keep: true },
 );
 
-const budgetKey = computed(() => (isOpen.value ? 'budget' : null));
+const budgetKey = computed(() => (isGlanced.value ? 'budget' : null));
 export const budget = question(
   () => budgetKey.value,
   (signal) => api.getBudget(signal),

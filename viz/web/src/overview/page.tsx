@@ -1,8 +1,8 @@
 import { useEffect } from 'preact/hooks';
-import { incidentsAnswer, metricsAnswer, overviewAnswer } from '../shared/names/answer';
 import { end, grid } from './heatmap/grid';
-import { incidents, list, ranking } from './overview';
-import { programs, run } from '../shared/session/session';
+import { headline } from './headline';
+import { list, ranking } from './overview';
+import { run } from '../shared/session/session';
 import { Empty } from '../shared/parts/panel';
 import { Sentence } from '../shared/parts/sentence';
 import { BudgetBar } from './budgetbar';
@@ -12,7 +12,6 @@ import { FindingsList } from './findingslist';
 import { HeatMap } from './heatmap/heatmap';
 import { Ranks } from './ranks';
 import { Steps } from './steps/steps';
-import type { Run } from '../shared/api/types';
 
 /** Mark of the moment when the page first shows something useful. */
 const USEFUL = 'first-useful-paint';
@@ -26,7 +25,6 @@ const FEW_STEPS = 3;
 /** Overview of the whole run: where and when time was lost. */
 export function Overview() {
   const known = run.value.value;
-  const sentence = known === null ? (run.error.value ?? ' ') : answerOf(known);
   const isFew = grid.value !== null && grid.value.rows <= FEW_ROWS;
   const isQuiet = isFew && known !== null && known.status.state === 'ended' && known.answer.anomalies === 0;
   const isBrief = known !== null && known.status.state === 'ended' && end.value < FEW_STEPS;
@@ -40,7 +38,7 @@ export function Overview() {
     <main class="overview">
       <BudgetBar />
       <h1 class="answer" data-answer>
-        <Sentence text={sentence} />
+        <Sentence text={headline.value} />
       </h1>
       {known === null && run.error.value !== null ? (
         <Empty>Nothing can be shown until the server answers.</Empty>
@@ -61,11 +59,4 @@ export function Overview() {
       )}
     </main>
   );
-}
-
-function answerOf(known: Run): string {
-  const found = incidents.value.value;
-  if (found === null) return overviewAnswer(known);
-  const slow = found.incidents.length + found.recurrences.length === 0 ? overviewAnswer(known) : incidentsAnswer(found, programs.value);
-  return [...metricsAnswer(found), slow].join(' ');
 }

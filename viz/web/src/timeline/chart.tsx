@@ -4,7 +4,7 @@ import { prepare } from '../shared/charts/canvas';
 import { AXIS, GUTTER, paintScene, RIBBON, type Emphasis, type Picture } from './timelinepainter';
 import { idOf, MERGED } from './model/spans';
 import { moved, zoomed } from './model/timelineaxis';
-import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, type Arrow, type RibbonMark, type Spot } from './model/lines';
+import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, tellingArrows, type Arrow, type RibbonMark, type Spot } from './model/lines';
 import { LABEL, publishedLines, publishedOf, type PublishedFinding, type PublishedMark } from './model/published';
 import { arrowLines, ribbonLines, spotLines } from './model/timelinewords';
 import { columnUnit, fixed, inUnit, wallTime } from '../shared/units/units';
@@ -56,11 +56,12 @@ export function Chart({ label }: { label: string }) {
   }, [scene]);
 
   const chosen = timeline.chosen.value;
-  const painted = [scene, shown, width, height, scroll.value, theme.value, focus.value, brush.value, chosen, published.value] as const;
+  const painted = [scene, shown, width, height, scroll.value, theme.value, focus.value, brush.value, chosen, published.value, view.value.messages] as const;
   useEffect(() => {
     if (canvas.current === null || width <= GUTTER || height <= RIBBON + AXIS) return;
     const made = pictureOf(width, height, scroll.value);
     picture.current = made;
+    if (element.current !== null) element.current.dataset['arrows'] = String(made.arrows.length);
     const emphasis: Emphasis = { ...focus.value, chosen, brush: brush.value };
     const frame = requestAnimationFrame(() => {
       if (canvas.current !== null) paintScene(prepare(canvas.current, width, height), made, emphasis);
@@ -225,6 +226,7 @@ function pictureOf(width: number, height: number, scroll: number): Picture {
   const shown = positionsOf(timeline.shown.value);
   const wide = width - GUTTER;
   const xOf = (position: number): number => ((position - shown[0]) / (shown[1] - shown[0])) * wide;
+  const arrows = arrowsOf(scene, xOf, wide);
   return {
     scene,
     shown,
@@ -232,7 +234,7 @@ function pictureOf(width: number, height: number, scroll: number): Picture {
     height,
     scroll,
     waits: [],
-    arrows: arrowsOf(scene, xOf, wide),
+    arrows: view.value.messages ? arrows : tellingArrows(arrows, shown[1] - shown[0], [focus.value.spot, timeline.chosen.value]),
     ribbon: ribbonOf(timeline.anomalies.value, xOf, wide),
     published: publishedOf(published.value, timeline.axis.value.positionOf, xOf, wide),
     ticks: ticksOf(shown, wide, xOf),

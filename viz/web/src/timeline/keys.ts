@@ -25,6 +25,7 @@ const ACTIONS: Readonly<Record<string, () => void>> = {
   p: parent,
   m: message,
   x: () => go({ folded: !view.value.folded }, 'replace'),
+  g: () => go({ messages: !view.value.messages }, 'replace'),
   '[': () => anomaly(-1),
   ']': () => anomaly(1),
 };

@@ -107,7 +107,7 @@ const wrongText = (number: number): string => (number === 0 ? '' : ` ${plural(nu
 
 function Actions() {
   const all = timeline.found.value.value;
-  const { folded } = view.value;
+  const { folded, messages } = view.value;
   const isWhole = all !== null && all.every((one) => one.source === 'trace');
   return (
     <>
@@ -125,6 +125,14 @@ function Actions() {
         title="Fold times for which nothing was kept (X)"
       >
         Fold gaps
+      </button>
+      <button
+        class="quiet"
+        aria-pressed={messages}
+        onClick={() => go({ messages: !messages }, 'replace')}
+        title="All messages, and not only those that were waited for, or of the call that is selected or pointed at (G)"
+      >
+        Show messages
       </button>
       <button class="quiet" onClick={timeline.fitAll} title="All times of the rank (0)">
         All

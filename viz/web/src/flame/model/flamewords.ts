@@ -39,7 +39,7 @@ export function boxLines(frames: readonly Frame[], box: Pick<Box, 'index' | 'mer
   const lines = [
     frame.name === '' ? nameOf(frame, 60) : frame.name,
     `inclusive ${duration(frame.total_us)}${weight === 'lost' ? ' lost' : ''}: ${share}`,
-    `exclusive ${duration(frame.own_us)}${weight === 'lost' ? ' lost' : ''}`,
+    `exclusive ${duration(frame.own_us)}${weight === 'lost' ? ' lost' : frame.slept_us > 0 ? `, ${duration(frame.slept_us)} of it asleep` : ''}`,
   ];
   if (frame.calls > 0) lines.push(`${plural(frame.calls, 'call')}, ${duration(frame.total_us / frame.calls)} ${weight === 'lost' ? 'lost ' : ''}each`);
   if (frame.anomalies > 0) lines.push(`▲ ${plural(frame.anomalies, 'abnormal call')}, ${duration(frame.lost_us)} lost`);

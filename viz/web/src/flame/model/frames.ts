@@ -21,6 +21,8 @@ export interface Frame {
   total_us: number;
   /** Exclusive time. */
   own_us: number;
+  /** Part of the exclusive time of all its calls that their threads slept, as far as it is known. */
+  slept_us: number;
   /** Indices of its callees, the widest first. */
   children: number[];
 }
@@ -68,6 +70,7 @@ export function framesOf(nodes: readonly PathNode[], wanted: Wanted): Frame[] {
     frame.calls += node.calls;
     frame.anomalies += node.anomalies;
     frame.lost_us += node.severity_us;
+    frame.slept_us += node.slept_us ?? 0;
     values[index] = (values[index] as number) + valueOf(node, wanted.weight, inclusive);
   }
   return summed(frames, values, inclusive);
@@ -84,6 +87,7 @@ const newFrame = (name: string, program: number, depth: number, parent: number, 
   lost_us: 0,
   total_us: 0,
   own_us: 0,
+  slept_us: 0,
   children: [],
 });
 

@@ -7,6 +7,8 @@ export interface Heavy {
   program: number;
   /** Exclusive time. */
   own_us: number;
+  /** Part of the exclusive time that was slept, as far as it is known. */
+  slept_us: number;
   /** Inclusive time; recursive calls are counted once. */
   total_us: number;
   calls: number;
@@ -20,8 +22,9 @@ export function heaviest(frames: readonly Frame[], below: number): Heavy[] {
     inside[at] = at === below || (frame.parent >= 0 && inside[frame.parent] === 1) ? 1 : 0;
     if (inside[at] === 0 || at === 0) return;
     const key = keyOf(frame);
-    const heavy = found.get(key) ?? { name: frame.name, program: frame.program, own_us: 0, total_us: 0, calls: 0 };
+    const heavy = found.get(key) ?? { name: frame.name, program: frame.program, own_us: 0, slept_us: 0, total_us: 0, calls: 0 };
     heavy.own_us += frame.own_us;
+    heavy.slept_us += frame.slept_us;
     heavy.calls += frame.calls;
     if (!isInItself(frames, at, below)) heavy.total_us += frame.total_us;
     found.set(key, heavy);

@@ -168,6 +168,7 @@ export interface components {
         FunctionShare: {
             function: string;
             own_us: number;
+            slept_us: number | null;
         };
         /**
          * Lost
@@ -624,6 +625,8 @@ export interface components {
             ok: boolean;
             statistics: components["schemas"]["FunctionStatistics"];
             distribution: components["schemas"]["Distribution"] | null;
+            exclusive_us: number;
+            slept_us: number | null;
         };
         /**
          * Distribution
@@ -692,6 +695,7 @@ export interface components {
             path: number | null;
             calls: number;
             exclusive_us: number;
+            slept_us: number | null;
             exclusive: components["schemas"]["PathRuntimes"] | null;
             inclusive: components["schemas"]["PathRuntimes"] | null;
             anomalies: number;

@@ -1,6 +1,6 @@
 /** Scene of a timeline: lines for each depth of each thread of each rank, from top to bottom, in CSS pixels. */
 
-import { ANOMALY, firstEndingFrom, GROUPS, MERGED, spanAt, type Interval, type Link, type RankSpans, type SpanRow } from './spans';
+import { ANOMALY, firstEndingFrom, GROUPS, LAUNCHED, MERGED, spanAt, type Interval, type Link, type RankSpans, type SpanRow } from './spans';
 import { between, type TimeAxis } from './timelineaxis';
 import type { Range } from '../../shared/address/model/ranges';
 import type { RankKey } from '../../shared/api/types';
@@ -232,6 +232,26 @@ function waitOf({ row }: Line, link: Link): number {
   const at = spanAt(row, received, 0);
   if (at < 0 || (row.flags[at] as number) & MERGED) return 0;
   return Math.max(0, sent - (row.begin[at] as number));
+}
+
+/** Least wait, as a share of the times that are shown, whose message is drawn without being asked for. */
+const TELLING_WAIT = 0.01;
+
+/**
+ * Arrows that are worth their ink: of messages that somebody waited for, and of the calls that the user looks at. All
+ * messages of a whole run would be a curtain before the calls.
+ */
+export function tellingArrows(arrows: readonly Arrow[], shown_us: number, looked: readonly (Spot | null)[]): Arrow[] {
+  return arrows.filter((arrow) => arrow.waited_us >= TELLING_WAIT * shown_us || looked.some((spot) => spot !== null && isOf(arrow, spot)));
+}
+
+/** Whether one end of an arrow lies within a call. */
+function isOf({ link, rank }: Arrow, { line, at }: Spot): boolean {
+  const [begin, end] = [line.row.begin[at] as number, line.row.end[at] as number];
+  const isWithin = (time: number, thread: number): boolean => thread === line.row.thread && time >= begin && time <= end;
+  const other = link.kind === LAUNCHED ? rank : `${rank.split(':')[0]}:${link.otherRank}`;
+  const isHere = rank === line.spans.rank && isWithin(link.time, link.thread);
+  return isHere || (other === line.spans.rank && isWithin(link.otherTime, link.otherThread));
 }
 
 /** Arrow within a distance of a position; null for none. */

@@ -28,4 +28,13 @@ test('below a frame only what is in it counts', () => {
   expect(shown(inner)).toEqual([['work', 10, 10, 10]]);
 });
 
+test('what was slept adds up over all callers', () => {
+  const frames = framesOf([node(null, 'main', 1, 100), node(0, 'work', 10, 3, 3, 0, 20), node(1, 'work', 5, 2, 2, 0, 4), node(0, 'unknown', 1, 1)], TIME);
+  expect(heaviest(frames, 0).map(({ name, slept_us }) => [name, slept_us])).toEqual([
+    ['main', 0],
+    ['work', 24],
+    ['unknown', 0],
+  ]);
+});
+
 test('without call paths there are none', () => expect(heaviest(framesOf([], TIME), 0)).toEqual([]));

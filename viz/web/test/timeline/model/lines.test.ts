@@ -15,6 +15,7 @@ import {
   sceneOf,
   spotAt,
   spotOf,
+  tellingArrows,
   type Spot,
 } from '../../../src/timeline/model/lines';
 import { abnormalIn, arrowLines, rangeText, ribbonLines, sceneAnswer, sourceText, spotLines } from '../../../src/timeline/model/timelinewords';
@@ -103,6 +104,14 @@ describe('arrows', () => {
     expect(arrowAt(arrows, 125, 43, 4)).toBe(arrows[0]);
     expect(arrowAt(arrows, 140, 43, 4)).toBeNull();
     expect(arrowAt(arrows, 700, 22, 4)).toBe(arrows[1]);
+  });
+
+  test('of a whole run are only those that somebody waited for, and those of the calls that are looked at', () => {
+    const receiver = spotAt(scene, 46, 130, 0);
+    expect(tellingArrows(arrows, 11_000, [null])).toEqual([arrows[0]]);
+    expect(tellingArrows(arrows, 11_001, [null])).toEqual([]);
+    expect(tellingArrows(arrows, 11_001, [receiver])).toEqual([arrows[0]]);
+    expect(tellingArrows(arrows, 11_001, [spotAt(scene, 20, 110, 0)])).toEqual([arrows[0]]);
   });
 
   test('say what they are', () => {

@@ -26,7 +26,7 @@ export type Weight = (typeof WEIGHTS)[number];
 export const MEASURES = ['lost', 'anomalies'] as const;
 export type Measure = (typeof MEASURES)[number];
 /** Pages; each has its own path in the address. */
-export type PageName = 'overview' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare';
+export type PageName = 'overview' | 'wall' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare';
 
 export interface View {
   run: string;
@@ -96,6 +96,8 @@ export interface View {
   partners: readonly RankKey[];
   /** Whether the timeline folds times for which nothing was kept. */
   folded: boolean;
+  /** Whether the timeline draws all messages, and not only those that were waited for or that belong to the selected call. */
+  messages: boolean;
   /** Widths of the flame graph, the frame that it is zoomed to, and the part of a name that is searched for. */
   weight: Weight;
   frame: string;
@@ -151,6 +153,7 @@ export const FIRST_VIEW: View = {
   recent_s: null,
   partners: [],
   folded: false,
+  messages: false,
   weight: 'time',
   frame: '',
   find: '',
@@ -167,6 +170,7 @@ const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
 /** Pages whose path ends in a fixed name. */
 const PLAIN: Readonly<Record<string, PageName>> = {
   calls: 'calls',
+  wall: 'wall',
   timeline: 'timeline',
   flame: 'flame',
   fn: 'function',
@@ -225,6 +229,7 @@ export function parseView(path: string, query: string): View {
     recent_s: whole(/^-(\d{1,9})s\.\.now$/.exec(given.get('t') ?? '')?.[1]),
     partners: parsePartners(given.get('with') ?? ''),
     folded: given.get('fold') === 'true',
+    messages: given.get('messages') === 'true',
     weight: oneOf(WEIGHTS, given.get('weight'), FIRST_VIEW.weight),
     also: given.get('also') ?? '',
     frame: FRAME.test(given.get('frame') ?? '') ? (given.get('frame') as string) : '',
@@ -288,6 +293,7 @@ export function formatView(view: View): string {
     add('t', view.recent_s === null ? formatRange(view.window) : `-${view.recent_s}s..now`);
     add('with', view.partners.join(','));
     add('fold', String(view.folded), 'false');
+    add('messages', String(view.messages), 'false');
   }
   if (view.page === 'workflow') add('quantity', view.quantity);
   if (view.page === 'flame') add('weight', view.weight, FIRST_VIEW.weight);
@@ -312,7 +318,7 @@ function parsePath(path: string, given: ReadonlyMap<string, string>): PathFields
   if (match === null) return unknown;
   const [, run = '', page, rest = ''] = match;
   const named = { ...unknown, run: decoded(run) };
-  if (page === undefined) return named;
+  if (page === undefined) return given.has('wall') ? { ...named, page: 'wall' } : named;
   if (page === 'compare') return { ...named, page: 'compare', compare: decoded(rest) };
   if (page === 'node') return { ...named, page: 'node', node: decoded(rest) };
   const id = decoded(rest).replace('/', ':');

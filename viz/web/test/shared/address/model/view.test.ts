@@ -52,6 +52,7 @@ describe('address', () => {
     recent_s: null,
     partners: [],
     folded: false,
+    messages: false,
     weight: 'time',
     frame: '',
     find: '',
@@ -79,7 +80,7 @@ describe('address', () => {
   });
 
   test('what a timeline shows is in its own address only', () => {
-    const shown: View = { ...full, page: 'timeline', window: [86_000_000, 86_600_000], partners: ['0:2', '0:5'], folded: true };
+    const shown: View = { ...full, page: 'timeline', window: [86_000_000, 86_600_000], partners: ['0:2', '0:5'], folded: true, messages: true };
     expect(split(formatView(shown))).toEqual(shown);
     expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'timeline', rank: '0:3', window: [5, 9], partners: ['0:2'] })).toBe(
       'r/heat/timeline?rank=0:3&t=5..9&with=0:2',
@@ -96,6 +97,12 @@ describe('address', () => {
     expect(split(formatView(shown))).toEqual(shown);
     expect(formatView({ ...shown, page: 'calls' })).not.toMatch(/[?&](weight|frame|find)=/);
     expect(split('r/heat/flame?weight=x&frame=zz')).toEqual({ ...FIRST_VIEW, run: 'heat', page: 'flame' });
+  });
+
+  test('a screen on the wall has an address that is easily typed', () => {
+    expect(split('r/heat?wall')).toEqual({ ...FIRST_VIEW, run: 'heat', page: 'wall' });
+    expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'wall' })).toBe('r/heat/wall');
+    expect(split('r/heat/wall').page).toBe('wall');
   });
 
   test('the quantity stands in the address of the workflow only', () => {

@@ -1,0 +1,64 @@
+"""Load of the recorder's library into a Python program, at the moment when that imports mpi4py.
+
+Symbols of a library that is loaded for all come before those of libraries that are loaded later, as with
+``LD_PRELOAD``, which would have to be decided before the program has begun.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import os
+import subprocess
+from pathlib import Path
+
+import chimbuko
+from chimbuko.instrument.hooks.codes import NOT_RECORDED
+from chimbuko.instrument.tracer.eventrecorder import Recorder
+
+FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
+COUNT_VARIABLE = "CHIMBUKO_RECORDER_COUNT"
+"""Environment variables that the library reads, as in :mod:`chimbuko.instrument.recorder.launch`."""
+PREPARATION = "chimbuko.instrument.pythonmpi.preparing"
+LONGEST_PREPARATION_S = 300.0
+"""Longest wait for the library, which is built in half a minute on a busy node if it is not there yet."""
+
+
+def record_beside(recorder: Recorder, extension: str) -> None:
+    """Load the recorder for the MPI with which an extension of Python is linked, or say why not."""
+    try:
+        library, folder = _prepared(recorder.family.interpreter, extension)
+        recorder.rings = folder
+        _load(library, folder)
+    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
+        recorder.describe_process(NOT_RECORDED, f"MPI calls: {error}")
+
+
+def _prepared(interpreter: str, extension: str) -> tuple[str, str]:
+    """Return the paths of the library and of a folder for its rings. Another process sees to both: this one
+    shall load nothing for that, and may be of a Python that has nothing of what is needed.
+    """
+    paths = (str(Path(chimbuko.__file__).parent.parent), os.environ.get("PYTHONPATH", ""))
+    done = subprocess.run(
+        [interpreter, "-P", "-m", PREPARATION, extension, str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        timeout=LONGEST_PREPARATION_S,
+    )
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip() or "no recorder could be made").splitlines()[-1])
+    library, folder = done.stdout.splitlines()
+    return library, folder
+
+
+def _load(library: str, folder: str) -> None:
+    # What this process starts must not take them for its own.
+    before = {name: os.environ.pop(name, None) for name in (FOLDER_VARIABLE, COUNT_VARIABLE)}
+    os.environ[FOLDER_VARIABLE] = folder
+    try:
+        _ctypes.dlopen(library, os.RTLD_NOW | os.RTLD_GLOBAL)
+    finally:
+        del os.environ[FOLDER_VARIABLE]
+        os.environ.update({name: value for name, value in before.items() if value is not None})

@@ -1,0 +1,83 @@
+"""The door by which processes of other nodes reach the broker of a run, over TLS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from chimbuko.runtime.process.lifetime import Sacrifice
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.process.starting import fork_then_load
+from chimbuko.runtime.protocol import tlsdoor
+from chimbuko.runtime.protocol.certificate import new_certificate
+
+
+class BrokerDoor:
+    """Keeper of the door, with a certificate that is made for it, and is known to who has its URL.
+
+    Parameters
+    ----------
+    address, port
+        Where it listens; port 0 for any that is free.
+    """
+
+    def __init__(self, logs: Path, address: str, port: int) -> None:
+        self._logs = logs
+        self._address = address
+        self._port = port
+        self._certificate = new_certificate(address)
+        self._service: Service | None = None
+        self._inside = ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it can be used."""
+        return self._service is not None and self._service.is_running
+
+    @property
+    def pid(self) -> int:
+        """Id of its process; 0 while it is closed."""
+        return self._service.process.pid if self._service else 0
+
+    @property
+    def url(self) -> str:
+        """URL of the broker for who comes by the door. It contains the certificate that has to be there."""
+        name, password = urlsplit(self._inside).username, urlsplit(self._inside).password
+        pinned = quote(self._certificate.text, safe="")
+        return f"rediss://{name}:{password}@{self._address}:{self._port}/0?ssl_ca_data={pinned}"
+
+    def open(self, inside: str) -> None:
+        """Open it, again if needed, at the same port.
+
+        Parameters
+        ----------
+        inside
+            URL of the broker for processes of this node.
+
+        Raises
+        ------
+        ServiceError
+            It cannot listen there.
+        """
+        self.close()
+        self._inside = inside
+        parts = urlsplit(inside)
+        target = parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port}"
+        words = ["--address", self._address, "--port", str(self._port), "--target", target]
+        secrets = {tlsdoor.CERTIFICATE_VARIABLE: self._certificate.text + self._certificate.key}
+        self._service = Service(
+            "door",
+            tlsdoor.__name__,
+            words,
+            secrets,
+            self._logs,
+            sacrifice=Sacrifice.BROKER,
+            start=fork_then_load,
+        )
+        self._port = self._service.wait_ready()["port"]
+
+    def close(self) -> None:
+        """Close it; its connections end."""
+        if self._service is not None:
+            self._service.stop(0.0)
+            self._service = None
