@@ -57,7 +57,8 @@ slow-pages: install chromium ## Tests of pages, whose answers come late, in anot
 live: install ## An MPI program beside a real TAU, with known delays: what is found, lost and paid; twelve minutes.
 	$(BIN)/python -m benchmarks.live
 
-soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
+soak: install ## Memory of all processes for half an hour; all around the application is killed, stopped and slowed.
+	$(BIN)/python -m tests.integration.memorysoak
 	$(BIN)/python -m pytest -m soak tests/integration
 	$(BIN)/python -m tests.fuzz --seconds 4200
 
@@ -66,6 +67,7 @@ faults: install ## Server, broker and agents are killed, stopped, cut off and st
 
 chaos: install ## A hundred runs of a small program, over which signals come at random moments; ten minutes.
 	$(BIN)/python -m tests.integration.chaos --runs 100
+	$(BIN)/python -m tests.integration.chaos --runs 20 --site
 
 faults-nodes: install ## Each part of a run on three nodes fails at each moment; prints a table. Half an hour.
 	CHIMBUKO_NODE_FAULTS=all $(BIN)/python -m pytest -s -m thorough tests/integration/test_node_faults.py

@@ -3,8 +3,9 @@
 Run: python -m benchmarks.comparison [--runs N] [--recorded] [--live N]
 
 Simulated runs, by how much a machine disturbs them: each of N runs is compared with each other one, and with
-each of N runs in which one function is slower, or takes 80 ms more in 0.7 % of its calls ("rarely"). So are
-three of them, drawn by chance, with three others ("3 a side"), as often as there are pairs.
+each of N runs in which one function is slower, takes 80 ms more in 0.7 % of its calls ("rarely"), or is
+called more often by 10 % ("more calls"). So are three of them, drawn by chance, with three others ("3 a
+side"), as often as there are pairs.
 --recorded does so with the recorded trace of the demo: as it is, and with one function lengthened. --live
 lets the demo's program run N times in both variants.
 """
@@ -58,6 +59,7 @@ FUNCTIONS = (
     SimulatedFunction("pack", log_normal(4.7, 0.2), 400),
     SimulatedFunction("sweep", two_modes(200.0, 0.1)),
 )
+CALLED_MORE, MORE_CALLS = ("relax", "residual"), "more calls"
 SLOWED = ("relax", "step", "send", "sweep")
 DELAYED = ("relax", "send")
 DELAYED_SHARE, DELAY_US = 0.007, 80_000.0
@@ -83,6 +85,8 @@ HEAT = (
 class Tally:
     """Of comparisons of one kind."""
 
+    is_of_calls: bool = False
+    """Whether the rows of time are asked, in which more calls are, and not those of runtimes."""
     comparisons: int = 0
     hits: int = 0
     """The slower function is named first."""
@@ -92,6 +96,8 @@ class Tally:
     def add(self, found: Comparison, slowed: str | None) -> None:
         """Count one."""
         named = [shift.name for shift in found.functions if shift.decisive.verdict in ("slower", "faster")]
+        if self.is_of_calls:
+            named = [row.name for row in found.times if row.verdict == "slower"]
         self.comparisons += 1
         self.hits += slowed is not None and bool(named) and slowed in named[0]
         self.false_names += (
@@ -146,15 +152,22 @@ def simulated(folder: Path, name: str, noise: Noise, runs: int) -> list[tuple[st
     for late in DELAYED:
         delayed_runs = made([_delayed(one) if one.name == late else one for one in FUNCTIONS])
         pairs.append((late, f"{late}, rarely", delayed_runs))
-    rows = [compared(before, after, slowed).row(name, title) for slowed, title, after in pairs]
-    return rows + [
-        compared_in_threes(before, after, slowed).row(f"{name}, 3 a side", title)
+    for more in CALLED_MORE:
+        called = made([_called_more(one) if one.name == more else one for one in FUNCTIONS])
+        pairs.append((more, f"{more}, {MORE_CALLS}", called))
+    return [
+        how(before, after, slowed, title.endswith(MORE_CALLS)).row(f"{name}{sides}", title)
+        for sides, how in (("", compared), (", 3 a side", compared_in_threes))
         for slowed, title, after in pairs
     ]
 
 
 def _delayed(function: SimulatedFunction) -> SimulatedFunction:
     return replace(function, draw=delayed(function.draw, DELAYED_SHARE, DELAY_US))
+
+
+def _called_more(function: SimulatedFunction) -> SimulatedFunction:
+    return replace(function, calls_per_tick=round((1 + SHARE) * function.calls_per_tick))
 
 
 def recorded(folder: Path) -> list[tuple[str, ...]]:
@@ -192,9 +205,11 @@ def live(folder: Path, runs: int) -> list[tuple[str, ...]]:
     ]
 
 
-def compared(before: Sequence[RunProfile], after: Sequence[RunProfile], slowed: str | None) -> Tally:
+def compared(
+    before: Sequence[RunProfile], after: Sequence[RunProfile], slowed: str | None, is_of_calls: bool = False
+) -> Tally:
     """Each with each, but none with itself."""
-    tally = Tally()
+    tally = Tally(is_of_calls)
     for a, b in itertools.product(before, after):
         if a is not b:
             tally.add(compare(a, b), slowed)
@@ -202,10 +217,10 @@ def compared(before: Sequence[RunProfile], after: Sequence[RunProfile], slowed: 
 
 
 def compared_in_threes(
-    before: Sequence[RunProfile], after: Sequence[RunProfile], slowed: str | None
+    before: Sequence[RunProfile], after: Sequence[RunProfile], slowed: str | None, is_of_calls: bool = False
 ) -> Tally:
     """Three with three others, drawn by chance."""
-    tally, random = Tally(), Random(1)
+    tally, random = Tally(is_of_calls), Random(1)
     for _ in range(len(before) * len(after)):
         first = random.sample(before, SEVERAL)
         second = random.sample([run for run in after if not any(run is one for one in first)], SEVERAL)

@@ -77,7 +77,9 @@ class MadeStore(msgspec.Struct, frozen=True):
     def health(self, rank: int, anomalies: int) -> StreamHealth:
         """Totals of a rank's stream at its end."""
         node = f"node{rank // self.ranks_per_node:04d}"
-        return StreamHealth(0, rank, node, "ended", self.steps, 1, 48, 1, anomalies, 0, {})
+        calls = CALLS_PER_STEP * self.steps
+        size = self.steps, 2 * calls, 96 * calls, calls
+        return StreamHealth(0, rank, node, "ended", *size, anomalies, 0, {})
 
     def _records(
         self,

@@ -77,6 +77,7 @@ def spec_of(
         names=str(folder / "names"),
         open_calls=str(folder / "open-calls"),
         recorder=str(folder / "recorder"),
+        looks=str(folder / "looks"),
         config=config or AnalysisConfig(),
     )
 

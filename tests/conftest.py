@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.runtime.process.signals import FROM_OTHERS
+from chimbuko.runtime.protocol.broker import PrivateBroker
 from tests.browsing import CHROMIUM, Chromium
 from tests.once import Once
 from tests.places import DATA, ROOT
@@ -49,7 +50,9 @@ def pytest_configure() -> None:
     """
     if "NUMBA_DISABLE_JIT" not in os.environ:
         await_kernels()
-    settings.register_profile("busy", examples(100), suppress_health_check=[HealthCheck.too_slow])
+    has_same = bool(os.environ.get("CHIMBUKO_SAME_EXAMPLES"))
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("busy", examples(100), suppress_health_check=slow, derandomize=has_same)
     settings.load_profile("busy")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
@@ -222,3 +225,22 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
     with running_cluster(tmp_path) as url:
         yield url
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
+    """A real broker."""
+    with PrivateBroker(tmp_path / "broker.log") as broker:
+        yield broker
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small file system can only be made by root, where mounting is allowed")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

@@ -165,7 +165,9 @@ class AgentModel:
         keys = [known.functions[number] for number in np.frombuffer(update.numbers, np.int32).tolist()]
         own = np.array([known.own.get(key, -1) for key in keys], np.int64)
         is_used = own >= 0
-        self._table[own[is_used]] = self._schema.unpack(table)[is_used]
+        rows = self._schema.unpack(table)
+        # All are used where one agent is all there is, and a copy of 100,000 rows takes 250 MB.
+        self._table[own[is_used]] = rows if is_used.all() else rows[is_used]
         self._has_row[own[is_used]] = True
 
     def _reserve(self, count: int) -> None:

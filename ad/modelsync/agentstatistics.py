@@ -17,7 +17,7 @@ import numpy.typing as npt
 from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.analysis.streamtelemetry import StreamTelemetry
 from chimbuko.ad.modelsync.agentmodel import AgentModel
-from chimbuko.core.arrays import BoolArray, Float64Array, Int32Array, Int64Array, Rows, longer
+from chimbuko.core.arrays import BoolArray, Float64Array, Int32Array, Int64Array, Rows, grown
 from chimbuko.core.calls.pathtable import PATH, PathTable, has_news
 from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.core.kernels.paths import NONE
@@ -240,7 +240,6 @@ class AgentStatistics:
         self._flags_at = [schema.slices[name].start for name in FLAGS]
         self._named = [0] * parts
         """Number of functions' names that each part has been sent."""
-        self._gathered = schema.empty(64)
         self._ages = np.zeros(64)
         """Number of periods for which each function was left out."""
         self._health: dict[tuple[int, int], StreamHealth] = {}
@@ -300,7 +299,7 @@ class AgentStatistics:
             Trace periods since the last call.
         """
         rows = [self._rows(share) for share in shares]
-        due = self._gather(shares, rows, has_all, periods)
+        due, table = self._gather(shares, rows, has_all, periods)
         flagged = [self._flagged(share, of) for share, of in zip(shares, rows, strict=True)]
         steps = [step for share in shares for step in share.steps]
         # A delta that closes an epoch is not the last.
@@ -309,12 +308,11 @@ class AgentStatistics:
         has_others = telemetry != TelemetryDelta(node=telemetry.node)
         if not (len(due) or has_others or steps or self._health or closed_epochs):
             return None
-        table = self._gathered[due]
         table[:, self._flags_at] = self.schema.empty(1)[:, self._flags_at]
         self.round += 1
         deltas = self._deltas(closed_epochs, due, table, steps, telemetry)
         self._health.clear()
-        is_due = np.zeros(len(self._gathered), np.bool_)
+        is_due = np.zeros(len(self.model.names), np.bool_)
         is_due[due] = True
         return Outgoing(self.round, deltas, [is_due[of] for of in rows], has_paths)
 
@@ -346,7 +344,7 @@ class AgentStatistics:
                 closed_epochs=closed_epochs,
                 names=names,
                 rows=rows.astype(np.int32).tobytes(),
-                table=self.schema.pack(table[part_of == part]),
+                table=self.schema.pack(table if len(rows) == len(due) else table[part_of == part]),
                 steps=counts,
                 health=totals,
                 telemetry=others,
@@ -355,26 +353,26 @@ class AgentStatistics:
 
     def _gather(
         self, shares: Sequence[StreamShare], rows: Sequence[Int64Array], has_all: bool, periods: float
-    ) -> Int64Array:
-        """Merge all shares into ``_gathered``; return which functions are due, ascending."""
-        self._reserve(len(self.model.names))
-        is_touched = np.zeros(len(self._gathered), np.bool_)
-        for share, of in zip(shares, rows, strict=True):
-            fresh = of[~is_touched[of]]
-            self._gathered[fresh] = self.schema.empty(1)
+    ) -> tuple[Int64Array, Float64Array]:
+        """Merge all shares; return which functions are due, ascending, and the table of these."""
+        is_touched = np.zeros(len(self.model.names), np.bool_)
+        for of in rows:
             is_touched[of] = True
-            self.schema.merge(self._gathered, of, share.learned.table)
         touched = np.flatnonzero(is_touched)
+        gathered = self.schema.empty(len(touched))
+        for share, of in zip(shares, rows, strict=True):
+            self.schema.merge(gathered, np.searchsorted(touched, of), share.learned.table)
         if has_all:
-            return touched
+            return touched, gathered
+        self._ages = grown(self._ages, len(self.model.names))
         self._ages[touched] += periods
         model = self.model.rows(touched)
         is_young = model[:, self.schema.slices["exclusive_us"].start] < CONVERGED_CALLS
         is_old = self._ages[touched] >= HELD_PERIODS
-        is_moved = has_moved(self.schema, model, self._gathered[touched])
-        due = touched[is_young | is_old | is_moved]
-        self._ages[due] = 0
-        return due
+        is_moved = has_moved(self.schema, model, gathered)
+        is_due = is_young | is_old | is_moved
+        self._ages[touched[is_due]] = 0
+        return touched[is_due], gathered[is_due]
 
     def _are_paths_due(self, is_last: bool, periods: float) -> bool:
         """Return whether a tenth of the calls so far was not reported, or none for long."""
@@ -448,11 +446,6 @@ class AgentStatistics:
     def _rows(self, share: StreamShare) -> Int64Array:
         timers = share.learned.timers.tolist()
         return np.array([self.model.number(share.program, share.timers[timer]) for timer in timers], np.int64)
-
-    def _reserve(self, count: int) -> None:
-        if count > len(self._gathered):
-            self._gathered = self.schema.grown(self._gathered, count)
-            self._ages = longer(self._ages, len(self._gathered))
 
 
 def _begun(paths: Sequence[Rows]) -> bytes:

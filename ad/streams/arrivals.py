@@ -43,7 +43,7 @@ class Arrival(msgspec.Struct, frozen=True):
     def as_instance(self, first_rank: int) -> StreamName:
         """Return the name of the stream when its rank 0 has this rank in the run."""
         rank = self.name.rank - self.name.first_rank
-        return replace(self.name, rank=rank + first_rank, first_rank=first_rank)
+        return self.name._replace(rank=rank + first_rank, first_rank=first_rank)
 
 
 class Instance(msgspec.Struct, frozen=True):

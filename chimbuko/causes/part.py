@@ -44,5 +44,5 @@ class Part(msgspec.Struct, frozen=True):
     """Whether ``by`` is no process of the program."""
     core: int | None = None
     count: int = 0
-    """Number of page faults, of moves, or of other processes that use the GPU; or the factor by which a
-    counter rose more than usual."""
+    """Number of page faults, of moves, of bytes of a file, or of other processes that use the GPU; or the
+    factor by which a counter rose more than usual."""

@@ -14,6 +14,14 @@ ALIKE = 1.1
 _ZEROS = re.compile(r"\.0+(?= )")
 
 
+def size(size_bytes: int) -> str:
+    """Return a number of bytes in the unit in which it is short."""
+    for unit, factor in (("GB", 2**30), ("MB", 2**20), ("kB", 2**10)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.3g} {unit}"
+    return f"{size_bytes} bytes"
+
+
 def duration(duration_us: float) -> str:
     """Return a duration in words, whole numbers without zeros behind the point."""
     return _ZEROS.sub("", format_duration_us(duration_us))

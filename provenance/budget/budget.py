@@ -176,20 +176,21 @@ def _divided(spent: Mapping[str, float], sampled: Sampled) -> dict[str, float]:
     Who waits for storage or a GPU sleeps, so that comes first of the time asleep; MPI polls. Who is awake may
     wait for a core in all that it does.
     """
-    whole_us = sum(spent.values())
+    # Of those that await there are more than threads that are watched.
+    awaiting_us = spent.get("asleep_us", 0.0)
+    whole_us = sum(spent.values()) - awaiting_us
     scale = whole_us / max(1.0, sampled.watched_us)
     waited_us = min(whole_us, sampled.waited_us * scale)
     asleep_us = max(0.0, whole_us - waited_us - sampled.ran_us * scale)
-    sleeping = {name: us for name, us in spent.items() if name in ("io_us", "gpu_us", "asleep_us")}
-    asleep_us = min(max(0.0, asleep_us - sum(sleeping.values())), spent["computing_us"])
-    awake = {name: us for name, us in spent.items() if name not in sleeping}
+    asleep_us = max(0.0, asleep_us - spent.get("io_us", 0.0) - spent.get("gpu_us", 0.0))
+    asleep_us = min(asleep_us, spent["computing_us"])
+    awake = {name: us for name, us in spent.items() if name not in ("io_us", "gpu_us", "asleep_us")}
     awake["computing_us"] -= asleep_us
     awake_us = sum(awake.values())
     waited_us = min(waited_us, awake_us)
     kept = 1.0 - waited_us / awake_us if awake_us else 0.0
     left = {name: us * kept for name, us in awake.items()}
-    asleep_us += spent.get("asleep_us", 0.0)
-    return {**spent, **left, "asleep_us": asleep_us, "waiting_us": waited_us}
+    return {**spent, **left, "asleep_us": asleep_us + awaiting_us, "waiting_us": waited_us}
 
 
 def _sentence(budget: Budget) -> str:
@@ -205,7 +206,7 @@ def _sentence(budget: Budget) -> str:
         ("MPI", sum(mpi.values()), mpi),
         ("I/O", shares.io_us, {}),
         ("waiting for a GPU", shares.gpu_us, {}),
-        ("asleep", shares.asleep_us, {}),
+        ("asleep" if budget.is_sampled else "awaiting", shares.asleep_us, {}),
         ("waiting for a core", shares.waiting_us, {}),
         ("not recorded", shares.not_recorded_us, {}),
     ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
 from chimbuko.causes.part import ANALYSIS
-from chimbuko.causes.recurrence import RecurrenceKind
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.config import least_calls
 from chimbuko.provenance.budget.budget import Budget, Lost, Sampled, make_budget
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -36,7 +37,10 @@ def run_budget(provenance: Provenance) -> Budget:
     for one in provenance.function_statistics():
         counted[one.name] += one.calls
     least = least_calls(provenance.run().config.detector)
-    health = provenance.health()
+    health, found = provenance.health(), Incidents(provenance.reader)
+    recurring = [one.recurrence for one in found.recurrences()]
+    # Other ranks show what few calls do not.
+    judged = {name for one in recurring for name in one.functions}
     begin_us, end_us = provenance.steps.time_range() or (0, 0)
     return make_budget(
         wall_us=end_us - begin_us,
@@ -45,8 +49,8 @@ def run_budget(provenance: Provenance) -> Budget:
         times_us=times_us,
         gpu_calls_us=sum(stream.gpu_us for stream in health),
         sampled=_sampled(provenance, (end_us - begin_us) * len(health)),
-        lost=_lost(provenance),
-        not_judged=[name for name, calls in counted.items() if calls < least],
+        lost=_lost(found, recurring),
+        not_judged=[name for name, calls in counted.items() if calls < least and name not in judged],
         slept_us=slept_us,
     )
 
@@ -59,15 +63,13 @@ def _sampled(provenance: Provenance, ranks_us: float) -> Sampled | None:
     return Sampled(watched_us, sum(one.ran_us for one in found), sum(one.waited_us for one in found))
 
 
-def _lost(provenance: Provenance) -> Lost:
-    found = Incidents(provenance.reader)
+def _lost(found: Incidents, recurring: Sequence[Recurrence]) -> Lost:
     incidents_us = found.page(limit=0).cost_us
     analysis_us = sum(
         one.cost_us for one in found.of_kind(WAITED_FOR_CORE.id) if one.parts and one.parts[0].by == ANALYSIS
     )
-    costs = [one.recurrence for one in found.recurrences()]
     # What ranks stand in after their last event is no part of the time that is divided here.
-    costs = [one for one in costs if one.kind is not RecurrenceKind.DEADLOCK]
+    costs = [one for one in recurring if one.kind is not RecurrenceKind.DEADLOCK]
     imbalance_us = sum(one.cost_us for one in costs if one.kind is RecurrenceKind.SLOW_RANKS)
     recurring_us = sum(one.cost_us for one in costs) - imbalance_us
     return Lost(incidents_us - analysis_us, recurring_us, imbalance_us, analysis_us)

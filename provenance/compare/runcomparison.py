@@ -50,7 +50,8 @@ class Rate(msgspec.Struct, frozen=True):
         """Return the rate with its bounds after Wilson (1927), which hold for few and for none."""
         if not calls:
             return cls(0, 0, 0.0, 0.0, _MILLION)
-        share, z2 = anomalies / calls, _TWO_SIDED_95**2
+        # A store that somebody else has made may count more of them than calls.
+        share, z2 = min(1.0, anomalies / calls), _TWO_SIDED_95**2
         centre = (share + z2 / (2 * calls)) / (1 + z2 / calls)
         half = _TWO_SIDED_95 / (1 + z2 / calls) * math.sqrt(share * (1 - share) / calls + z2 / (4 * calls**2))
         # At none, and at all, the bound is exact but for rounding.

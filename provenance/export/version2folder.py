@@ -60,7 +60,7 @@ class _Export:
             self._source.records(), key=lambda call: (call.program, call.rank, call.step)
         ):
             self._write_step(self._folder / str(program) / str(rank), step, calls)
-        models = self._provenance.models.newest()
+        models = list(self._provenance.models.newest())
         _write(self._folder / "global_func_stats.json", self._function_statistics(models))
         _write(self._folder / "global_counter_stats.json", self._counter_statistics())
         _write(self._folder / "ad_model.json", [self._model_object(model) for model in models])

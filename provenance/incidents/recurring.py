@@ -62,15 +62,20 @@ def learned(provenance: Provenance) -> Learned | None:
         return None
     programs = provenance.programs()
     statistics = {(one.program, one.name): one for one in provenance.function_statistics()}
-    models = [one for one in provenance.models.newest() if (one.program, one.name) in statistics]
-    if not models:
+    known, counts, exclusive = [], [], []
+    for model in provenance.models.newest():
+        if (model.program, model.name) in statistics:
+            known.append(statistics[model.program, model.name])
+            # Copies: a row has twice as much, which 100,000 functions need not hold.
+            columns = stored_columns(config.detector, model.row)
+            counts.append(columns["buckets"].copy())
+            exclusive.append(columns["exclusive_us"].copy())
+    if not known:
         return None
-    columns = [stored_columns(config.detector, model.row) for model in models]
-    known = [statistics[model.program, model.name] for model in models]
     return Learned(
         functions=[(programs.get(one.program, str(one.program)), one.name) for one in known],
-        counts=np.stack([one["buckets"] for one in columns]),
-        exclusive=np.stack([one["exclusive_us"] for one in columns]),
+        counts=np.stack(counts),
+        exclusive=np.stack(exclusive),
         mean_us=np.array([getattr(one, f"{config.metric}_mean_us") for one in known]),
         drift=np.array([one.drift for one in known]),
     )

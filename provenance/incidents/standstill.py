@@ -4,6 +4,7 @@ each other for ever.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
@@ -15,11 +16,14 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.pauses import Pause, pause_of
 from chimbuko.monitor.report.deadlock import deadlock
 from chimbuko.monitor.report.finding import Finding
+from chimbuko.provenance.nodes.nodelist import DatedFinding, node_facts, sampled_nodes
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 
 OVER = ("ended", "broken", "lost")
 MAIN_THREAD = 0
+DEADLOCK = "deadlock"
+"""Kind of findings of ranks, or threads of a process, that wait for each other for ever."""
 
 
 class Standstill(msgspec.Struct, frozen=True):
@@ -32,6 +36,8 @@ class Standstill(msgspec.Struct, frozen=True):
     """Finding of the deadlock, where it is one."""
     begin_us: int = 0
     """Time from which all of them stood still; 0 if it is not known."""
+    end_us: int = 0
+    """Time up to which they are known to have stood; 0 where that is until now, or until they were ended."""
     calls: tuple[str, ...] = ()
     """Ids of the calls, as far as they are on record."""
 
@@ -62,9 +68,14 @@ def standstills(provenance: Provenance) -> Iterator[Standstill]:
         if stacks:
             # Who has ended meanwhile stood there until then.
             living = {one.rank for one in own if one.state not in OVER} | stacks.keys()
-            found = deadlock(stacks, living) or _locked(provenance, program, stacks)
-            calls = tuple(record.id for (of, _), record in opened.items() if of == program)
-            yield Standstill(program, stacks, found, max(begins_us.values()), calls)
+            found = deadlock(stacks, living)
+            if found is None and _of_nodes(provenance):
+                found = _locked(provenance, program, stacks)
+            records = [record for (of, _), record in opened.items() if of == program]
+            calls = tuple(record.id for record in records)
+            is_live = any(one.silence is not None for one in own)
+            ends_us = [] if is_live else [one.entry_us + one.inclusive_us for one in records]
+            yield Standstill(program, stacks, found, max(begins_us.values()), max(ends_us, default=0), calls)
 
 
 LEAST_LOCKED_US = 1e6
@@ -72,7 +83,10 @@ LEAST_LOCKED_US = 1e6
 
 
 def _locked(provenance: Provenance, program: int, stacks: Mapping[int, list[str]]) -> Finding | None:
-    """Return the finding of threads of Python that hold locks which others of them wait for, in one rank."""
+    """Return the finding of threads of Python that hold locks which others of them wait for, in one rank.
+
+    Looks at threads tell of all of the run, and so this is asked of who stands still by its node's samples.
+    """
     held: dict[int, list[str]] = defaultdict(list)
     for of, rank, counter in provenance.counter_statistics():
         pause = pause_of(counter.name)
@@ -80,61 +94,77 @@ def _locked(provenance: Provenance, program: int, stacks: Mapping[int, list[str]
         if of == program and rank in stacks and is_long and pause is not None and pause[0] is Pause.LOCK:
             held[rank].append(pause[1])
     for rank, locks in sorted(held.items()):
-        if is_circle(locks, stacks[rank]):
+        if is_circle(locks):
             return Finding(
-                "deadlock",
+                DEADLOCK,
                 f"threads of rank {rank} wait for each other, and none goes on: for {'; for '.join(locks)}",
                 "take locks in the same order everywhere, or give up after a time (acquire(timeout=...))",
             )
     return None
 
 
-def is_circle(locks: Collection[str], stack: Collection[str]) -> bool:
-    """Return whether those who hold locks wait for locks themselves.
+def is_circle(locks: Collection[str]) -> bool:
+    """Return whether several hold locks, each as ``name, held by function``, for which others wait."""
+    return len({lock.partition(", held by ")[2] for lock in locks} - {""}) > 1
 
-    Parameters
-    ----------
-    locks
-        Locks that threads wait for all the time, each as ``name, held by function``.
-    stack
-        Functions that the main thread is in.
-    """
-    holders = {lock.partition(", held by ")[2] for lock in locks} - {""}
-    return len(holders) > 1 or (len(locks) == 1 and bool(holders & set(stack)))
+
+def _of_nodes(provenance: Provenance) -> list[DatedFinding]:
+    """Return what samples of nodes say of processes whose threads wait for each other."""
+    facts = [node_facts(provenance.reader, node.name) for node in sampled_nodes(provenance.reader)]
+    return [found for one in facts if one is not None for found in one.findings if found.kind == DEADLOCK]
 
 
 def deadlocks(provenance: Provenance) -> list[Recurrence]:
-    """Return the findings of programs whose ranks wait for each other for ever, or did until they were ended.
+    """Return the findings of programs whose ranks or threads wait for each other for ever, or did until they
+    were ended.
 
     Raises
     ------
     StoreError
         The store cannot be read.
     """
-    run = provenance.run()
-    return [
-        _finding(one, one.finding, run.ended_us) for one in standstills(provenance) if one.finding is not None
-    ]
+    now_us = provenance.run().ended_us or time.time_ns() // 1000
+    found = [_finding(one, one.finding, now_us) for one in standstills(provenance) if one.finding is not None]
+    return found or [_finding_of_node(one) for one in _of_nodes(provenance)]
 
 
-def _finding(one: Standstill, found: Finding, ended_us: int) -> Recurrence:
-    # While it goes on nobody knows what it will cost; what it has cost so far would be another one each time.
-    lasted_us = max(0, ended_us - one.begin_us) if ended_us else 0
+def _finding(one: Standstill, found: Finding, now_us: int) -> Recurrence:
+    lasted_us = float(max(0, (one.end_us or now_us) - one.begin_us))
     innermost = dict.fromkeys(stack[-1] for stack in one.stacks.values())
     return Recurrence(
         program=one.program,
         kind=RecurrenceKind.DEADLOCK,
         function="",
         calls=len(one.stacks),
-        cost_us=float(lasted_us * len(one.stacks)),
-        shortest_us=float(lasted_us),
-        longest_us=float(lasted_us),
+        cost_us=lasted_us * len(one.stacks),
+        shortest_us=lasted_us,
+        longest_us=lasted_us,
         functions=list(innermost),
         ranks=sorted(one.stacks),
         begin_us=one.begin_us,
-        end_us=ended_us or one.begin_us,
+        end_us=one.end_us or now_us,
         examples=list(one.calls),
         by=found.text,
+    )
+
+
+def _finding_of_node(one: DatedFinding) -> Recurrence:
+    begin_us, end_us = one.times[0][0], one.times[-1][1]
+    return Recurrence(
+        program=0,
+        kind=RecurrenceKind.DEADLOCK,
+        function="",
+        calls=0,
+        cost_us=float(end_us - begin_us),
+        shortest_us=0.0,
+        # The text says for how long.
+        longest_us=0.0,
+        functions=[],
+        ranks=[],
+        begin_us=begin_us,
+        end_us=end_us,
+        examples=[],
+        by=one.text,
     )
 
 

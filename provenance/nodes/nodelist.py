@@ -121,7 +121,7 @@ def node_facts(reader: RunReader, node: str) -> NodeFacts | None:
         ranks=_ranks(sums),
         findings=dated(sums),
         parts=parts,
-        cores=len(np.unique(cores["cpu"])),
+        cores=len(set(cores["cpu"].tolist())),
         cores_us=idle_us + busy_us,
         busy_us=busy_us,
         own_us=int(cores["own_us"].sum(dtype=np.int64)),

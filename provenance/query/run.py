@@ -13,6 +13,7 @@ from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
 from chimbuko.core.calls.sleep import slept_us
 from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.calls import Calls
+from chimbuko.provenance.query.rows import AnySelect
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.query.steps import Steps
 from chimbuko.provenance.store.engine import open_for_reading
@@ -83,8 +84,8 @@ class Models:
                 of_function.append(FunctionModel(version, program, name, unpacked(packed)))
         return found
 
-    def newest(self) -> list[FunctionModel]:
-        """Return the newest model of each function, by program and name."""
+    def newest(self, at_once: int = 1000) -> Iterator[FunctionModel]:
+        """Yield the newest model of each function, by program and name."""
         model, function = MODELS.c, FUNCTIONS.c
         newest = (
             select(model.function, func.max(model.version).label("version"))
@@ -101,10 +102,7 @@ class Models:
             .where(model.run == self._reader.run)
             .order_by(function.program, function.name)
         )
-        return [
-            FunctionModel(version, program, name, unpacked(packed))
-            for version, program, name, packed in self._reader.rows(statement)
-        ]
+        return self._each(statement, at_once)
 
     def all(self, at_once: int = 1000) -> Iterator[FunctionModel]:
         """Yield all models that were kept, by program, name and version."""
@@ -115,6 +113,9 @@ class Models:
             .where(model.run == self._reader.run)
             .order_by(function.program, function.name, model.version)
         )
+        return self._each(statement, at_once)
+
+    def _each(self, statement: AnySelect, at_once: int) -> Iterator[FunctionModel]:
         with self._reader.connected() as connection:
             for rows in connection.execute(statement).partitions(at_once):
                 for version, program, name, packed in rows:

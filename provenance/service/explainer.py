@@ -144,7 +144,9 @@ class Explainer:
                 return incidents
             case ReadRecurring():
                 slow_ranks = list(chain.from_iterable(self._slow_ranks.values()))
-                return RecurringRead(self._clock(), recurring(begun.provenance, slow_ranks, begun.causes))
+                told = recurring(begun.provenance, slow_ranks, begun.causes)
+                # Now, and not before it was read: how often that is done depends on what it takes.
+                return RecurringRead(self._clock(), told)
             case StoreRecurrences(found):
                 stored = self._store.writer.write_recurrences(found)
                 recurrences = RecurrencesStored(self._clock(), stored)

@@ -77,9 +77,8 @@ MOST_CALLS = 20_000
 """Most calls that are held, 40 MB. The oldest are left out, and explained at the end of the run."""
 RECURRENCES_S = 5.0
 """Time between two reports of recurring findings."""
-MOST_SHARE_OF_RECURRENCES = 0.01
-"""Largest share of the writer's time for recurring findings without flagged calls: a look of 50 ms each 5 s.
-"""
+MOST_SHARE_OF_RECURRENCES = 0.02
+"""Largest share of the writer's time for recurring findings without flagged calls."""
 
 
 class RecurringRead(msgspec.Struct, frozen=True):

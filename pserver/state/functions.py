@@ -36,15 +36,22 @@ class SavedDecay(msgspec.Struct, frozen=True, array_like=True):
     older: PackedTable
     ln_drift: bytes
     """Logarithm of each function's drift, float64[functions]."""
+    places: bytes
+    """Row of each function in the newer and the older memory, int64[functions]."""
 
 
 class Decay:
-    """Bucket counts of functions: of the current era, of the newer memory and of the older memory."""
+    """Bucket counts of functions: of the current era, of the newer memory and of the older memory.
+
+    Of 100,000 functions few have an era behind them, so the memories hold rows of these only.
+    """
 
     def __init__(self) -> None:
         self._era = np.zeros((0, BUCKETS))
-        self._newer = np.zeros((0, BUCKETS))
-        self._older = np.zeros((0, BUCKETS))
+        self._newer = np.zeros((1, BUCKETS))
+        self._older = np.zeros((1, BUCKETS))
+        self._places = np.zeros(0, np.int64)
+        """Row of each function in the memories; the first one, which is empty, where there is none yet."""
         self._calls = np.zeros(0)
         self._ln_drift = np.zeros(0)
 
@@ -55,6 +62,7 @@ class Decay:
         eras._era, eras._newer, eras._older = (
             unpack_cells(part, BUCKETS) for part in (saved.era, saved.newer, saved.older)
         )
+        eras._places = np.frombuffer(saved.places, np.int64).copy()
         eras._calls = eras._era.sum(axis=1)
         eras._ln_drift = np.frombuffer(saved.ln_drift).copy()
         return eras
@@ -62,7 +70,7 @@ class Decay:
     def save(self) -> SavedDecay:
         """Return everything, to be saved."""
         era, newer, older = (pack_cells(part) for part in (self._era, self._newer, self._older))
-        return SavedDecay(era, newer, older, self._ln_drift.tobytes())
+        return SavedDecay(era, newer, older, self._ln_drift.tobytes(), self._places.tobytes())
 
     def add(self, rows: Int64Array, counts: UInt16Array, cells: UInt16Array, values: Float64Array) -> None:
         """Add calls of the functions ``rows``; ``counts``, ``cells`` and ``values`` say how many are in which
@@ -75,11 +83,13 @@ class Decay:
     def begin_with(self, row: int, counts: Float64Array) -> None:
         """Add calls of a function that an earlier run counted, float64[BUCKETS], as its oldest."""
         self.reserve(row + 1)
-        self._older[row] += counts
+        places = self._held(np.array([row]))
+        self._older[places] += counts
 
     def remembered(self, rows: Int64Array) -> Float64Array:
         """Return the bucket counts by which the functions ``rows`` are judged, float64[n, BUCKETS]."""
-        return self._era[rows] + self._newer[rows] + self._older[rows]
+        places = self._places[rows]
+        return self._era[rows] + self._newer[places] + self._older[places]
 
     def end_epoch(self) -> tuple[Int64Array, Int64Array]:
         """End the eras that are full; return the functions that have changed, and those among them whose
@@ -87,7 +97,12 @@ class Decay:
         """
         rows = np.flatnonzero(self._calls >= ERA_CALLS)
         is_changed = np.zeros(len(rows), np.uint8)
-        end_eras(rows, self._era, self._newer, self._older, self._ln_drift, is_changed)
+        places = self._held(rows)
+        era, newer, older = self._era[rows], self._newer[places], self._older[places]
+        ln_drift = self._ln_drift[rows]
+        end_eras(np.arange(len(rows)), era, newer, older, ln_drift, is_changed)
+        self._era[rows], self._newer[places], self._older[places] = era, newer, older
+        self._ln_drift[rows] = ln_drift
         self._calls[rows] = 0.0
         return rows[is_changed != 0], rows[is_changed == MOVED]
 
@@ -97,11 +112,22 @@ class Decay:
 
     def reserve(self, rows: int) -> None:
         """Make room for functions up to ``rows``."""
-        for name in ("_era", "_newer", "_older", "_calls", "_ln_drift"):
+        for name in ("_era", "_places", "_calls", "_ln_drift"):
             setattr(self, name, grown(getattr(self, name), rows))
+
+    def _held(self, rows: Int64Array) -> Int64Array:
+        """Return the rows of functions in the memories, where those that have none get one."""
+        fresh = rows[self._places[rows] == 0]
+        first = int(self._places.max(initial=0)) + 1
+        self._places[fresh] = first + np.arange(len(fresh))
+        for name in ("_newer", "_older"):
+            setattr(self, name, grown(getattr(self, name), first + len(fresh)))
+        return self._places[rows]
 
 
 NEVER_S = -1e9
+BLOCK = 4096
+"""Number of functions whose rows are made at a time, with 30 MB of copies: of 100,000 these were 700 MB."""
 
 
 class SavedFunctions(msgspec.Struct, frozen=True, array_like=True):
@@ -241,9 +267,11 @@ class Functions:
         has_base = np.flatnonzero(numbers < len(self._base))
         self._schema.merge(table, has_base, self._base[numbers[has_base]])
         if self._forgotten is not None:
-            # Packed and unpacked as for sending, so that agents and store know the same.
-            remembered = self._eras.remembered(numbers).astype(np.float32)
-            table[:, self._forgotten] = remembered
+            for begin in range(0, len(numbers), BLOCK):
+                block = slice(begin, begin + BLOCK)
+                # Packed and unpacked as for sending, so that agents and store know the same.
+                remembered = self._eras.remembered(numbers[block]).astype(np.float32)
+                table[block, self._forgotten] = remembered
         return table
 
     def counted(self, numbers: Int64Array) -> Float64Array:

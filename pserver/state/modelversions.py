@@ -10,7 +10,7 @@ import numpy as np
 from chimbuko.core.arrays import Float64Array, Int64Array
 from chimbuko.core.statistics.convergence import HELD_PERIODS
 from chimbuko.core.statistics.schema import PackedTable, TableSchema
-from chimbuko.pserver.state.functions import Functions
+from chimbuko.pserver.state.functions import BLOCK, Functions
 from chimbuko.runtime.protocol.messages import NO_EPOCH, FunctionModel, FunctionName, ModelUpdate
 
 MODEL_GROWTH = 1.5
@@ -187,9 +187,13 @@ class ModelVersions:
         return self._functions.base(numbers) if self._is_frozen else self._functions.judged_by(numbers)
 
     def _models(self, numbers: Int64Array) -> list[FunctionModel]:
-        names = [self._functions.names[number] for number in numbers.tolist()]
-        rows = np.hstack([self._judged_by(numbers), self._functions.counted(numbers)])
-        return [
-            FunctionModel(self.version, name.program, name.name, row.tobytes())
-            for name, row in zip(names, rows, strict=True)
-        ]
+        found = []
+        for begin in range(0, len(numbers), BLOCK):
+            block = numbers[begin : begin + BLOCK]
+            names = [self._functions.names[number] for number in block.tolist()]
+            rows = np.hstack([self._judged_by(block), self._functions.counted(block)])
+            found += [
+                FunctionModel(self.version, name.program, name.name, row.tobytes())
+                for name, row in zip(names, rows, strict=True)
+            ]
+        return found

@@ -1,7 +1,8 @@
 """Whole runs of a small program, over which signals come at moments that nobody chose.
 
 ``python -m tests.integration.chaos --runs 100`` tries so many, and prints a line for each; with ``--seed`` a
-run that failed is tried again.
+run that failed is tried again. ``--site`` has them use a PostgreSQL server and a broker over TLS, which die
+now and then, too.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,11 +28,14 @@ from urllib.request import urlopen
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.launcher.application import TITLE
+from chimbuko.launcher.services.brokerdoor import BrokerDoor
+from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.runtime.runs.scratch import left_behind
 from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, command_line
 from tests.integration.faults import assert_all_counted_once, assert_all_stored_once
 from tests.patience import PATIENCE_S
+from tests.postgresql import PostgresqlServer
 
 GUARD = "chimbuko.capture.follow.guard"
 DASHBOARD = "chimbuko.viz"
@@ -68,11 +73,55 @@ class Strike:
         return f"{self.part.rpartition('.')[2]} {what} at {self.after_s:.2f} s"
 
 
-def strikes_of(chance: random.Random) -> list[Strike]:
+DATABASE, DOOR, SITES_BROKER = SITES_PARTS = "the database", "the door of the broker", "the site's broker"
+AWAY_S = 1.0
+"""Time for which what the site has is away."""
+
+
+class Site:
+    """A PostgreSQL server and a broker over TLS, as a site has them, for many runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._database = PostgresqlServer()
+        self._broker = PrivateBroker(folder / "broker.log")
+        self._door = BrokerDoor(folder, "127.0.0.1", 0)
+        # What is started ends with the thread that has started it.
+        self._starter = ThreadPoolExecutor(1)
+        self._starter.submit(self._broker.start).result()
+        self._starter.submit(self._door.open, self._broker.url).result()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables by which a run uses them."""
+        return {"CHIMBUKO_BROKER": self._door.url, "CHIMBUKO_STORE": self._database.url}
+
+    def kill(self, part: str) -> None:
+        """Kill one of them, and start it again a while later."""
+        if part == DATABASE:
+            self._database.kill()
+        else:
+            os.kill(self._door.pid if part == DOOR else self._broker.pid, signal.SIGKILL)
+        time.sleep(AWAY_S)
+        if part == DATABASE:
+            self._database.start()
+        elif part == DOOR:
+            self._starter.submit(self._door.open, self._broker.url).result()
+        else:
+            self._starter.submit(self._broker.start).result()
+
+    def remove(self) -> None:
+        """Stop both."""
+        self._door.close()
+        self._broker.stop()
+        self._database.remove()
+        self._starter.shutdown()
+
+
+def strikes_of(chance: random.Random, parts: Sequence[str] = PARTS) -> list[Strike]:
     """Draw what comes over one run."""
     return sorted(
         (
-            Strike(chance.choice(PARTS), chance.random() < 0.75, chance.uniform(0.0, LATEST_S))
+            Strike(chance.choice(parts), chance.random() < 0.75, chance.uniform(0.0, LATEST_S))
             for _ in range(chance.randint(1, 3))
         ),
         key=lambda strike: strike.after_s,
@@ -86,9 +135,12 @@ class Chaos:
     ----------
     folder
         Folder for the run and its temporary files, which is empty.
+    site
+        Database and broker; None for those of the run.
     """
 
-    def __init__(self, folder: Path, transport: str, strikes: list[Strike]) -> None:
+    def __init__(self, folder: Path, transport: str, strikes: list[Strike], site: Site | None = None) -> None:
+        self._site = site
         self._transport = transport
         self._strikes = strikes
         self._mark = uuid.uuid4().hex
@@ -97,6 +149,7 @@ class Chaos:
         (folder / "program.py").write_text(PROGRAM)
         words = "--transport", transport, "--", sys.executable, "-m", "chimbuko", "trace"
         environment = {MARK: self._mark, "TMPDIR": str(self._temporary)}
+        environment |= site.variables if site else {}
         self.run = Run(folder / "run", *words, folder / "program.py", environment=environment)
         self._struck: set[str] = set()
         self._broker_folder: Path | None = None
@@ -131,6 +184,9 @@ class Chaos:
 
     def _strike(self, strike: Strike) -> None:
         time.sleep(strike.after_s)
+        if self._site is not None and strike.part in SITES_PARTS:
+            self._site.kill(strike.part)
+            return
         for pid in self._processes():
             if strike.part in command_line(pid):
                 self._struck.add(strike.part)
@@ -152,7 +208,7 @@ class Chaos:
     def _note_broker(self) -> None:
         """Note where the broker's socket is, as long as that can be known."""
         path = RunDirectory(self.run.folder).broker_path
-        while self.run.process.poll() is None and self._broker_folder is None:
+        while self._site is None and self.run.process.poll() is None and self._broker_folder is None:
             with suppress(OSError):
                 self._broker_folder = Path(urlsplit(path.read_text()).path).parent
             time.sleep(0.01)
@@ -209,23 +265,35 @@ def main() -> None:
     """Try many runs; exit code 1 where one did not come through."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--site", action="store_true", help="With a database and a broker of a site.")
     parser.add_argument("--seed", type=int, default=None, help="Seed of the first run.")
     options = parser.parse_args()
     first = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
     failed = 0
-    for seed in range(first, first + options.runs):
-        chance = random.Random(seed)
-        transport, strikes = chance.choice(("files", "sst")), strikes_of(chance)
-        result = "ok"
-        with _folder() as folder:
-            try:
-                Chaos(folder, transport, strikes).check()
-            except AssertionError as error:
-                failed += 1
-                result = f"FAILED\n{error}"
-        print(f"{seed} {transport}: {', '.join(map(str, strikes))}: {result}", flush=True)
+    with ExitStack() as stack:
+        site = None
+        if options.site:
+            site = Site(stack.enter_context(_folder()))
+            stack.callback(site.remove)
+        for seed in range(first, first + options.runs):
+            failed += not _try(seed, site)
     print(f"{options.runs - failed} of {options.runs} came through")
     sys.exit(failed > 0)
+
+
+def _try(seed: int, site: Site | None) -> bool:
+    """Try one run, and print a line; return whether it came through."""
+    chance = random.Random(seed)
+    parts = PARTS if site is None else (*SITES_PARTS, *(part for part in PARTS if part != BROKER))
+    transport, strikes = chance.choice(("files", "sst")), strikes_of(chance, parts)
+    result = "ok"
+    with _folder() as folder:
+        try:
+            Chaos(folder, transport, strikes, site).check()
+        except AssertionError as error:
+            result = f"FAILED\n{error}"
+    print(f"{seed} {transport}: {', '.join(map(str, strikes))}: {result}", flush=True)
+    return result == "ok"
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 from examples.findings import all_anomalies
 from examples.truth import InjectedDelay, read_truth
 from tests.hangs import WaitedTooLong
+from tests.integration.held import Held
+from tests.integration.marked import write_marked
 from tests.once import Once
 from tests.patience import PATIENCE_S
 from tests.places import DATA, STAND_INS
@@ -323,3 +325,22 @@ def broken_run(once: Once) -> BrokenRun:
         (folder / "output").write_text(run.output)
 
     return BrokenRun(once.made("broken", analyse))
+
+
+@pytest.fixture(scope="session")
+def marked(once: Once) -> Path:
+    """Recorded streams of a program all of whose calls are known."""
+
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        write_marked(folder)
+
+    return once.made("marked", write)
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Held:
+    """A program that ends when it is released."""
+    folder = tmp_path / "application"
+    folder.mkdir()
+    return Held(folder)

@@ -9,11 +9,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from chimbuko.runtime.runs.directory import RunDirectory
-from tests.integration.conftest import Run
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Run
 
 CODE = 7
 """Its exit code, where it comes to its end by itself."""

@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 DASHBOARD = "chimbuko.viz"
 
 
-@pytest.fixture
-def held(tmp_path: Path) -> Held:
-    folder = tmp_path / "application"
-    folder.mkdir()
-    return Held(folder)
-
-
 def dashboard_of(command: Command) -> int:
     """The dashboard's process, once it is there."""
     found: list[int] = []

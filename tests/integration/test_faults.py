@@ -40,7 +40,7 @@ from tests.integration.faults import (
     stop,
     take_memory,
 )
-from tests.integration.marked import RANKS, STEPS, Learned, all_steps, learned_offline, write_marked
+from tests.integration.marked import RANKS, STEPS, Learned, all_steps, learned_offline
 from tests.integration.namespaces import Network, NotPermitted
 from tests.thorough import first
 
@@ -53,14 +53,6 @@ CUT_S = (1.0, 3.0) if ROUNDS == 1 else (1.0, 8.0)
 """A connection gives up after 5 s."""
 QUIET_S = 3.0
 """All faults begin within so long."""
-
-
-@pytest.fixture(scope="module")
-def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program's recorded streams."""
-    folder = tmp_path_factory.mktemp("marked")
-    write_marked(folder)
-    return folder
 
 
 def learned_of(run: Outcome) -> Learned:

@@ -27,13 +27,6 @@ BARE = ("--no-dashboard", "--period", "0.2", "--")
 REFUSED = (1, 2, 4, 5)
 
 
-@pytest.fixture
-def held(tmp_path: Path) -> Held:
-    folder = tmp_path / "application"
-    folder.mkdir()
-    return Held(folder)
-
-
 def assert_outlived(run: Run, held: Held) -> None:
     """The program ended by itself, and its exit code was passed, without a word from Python."""
     held.release()

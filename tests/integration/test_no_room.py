@@ -15,7 +15,7 @@ from chimbuko.core.units import number_of
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, STAND_IN, Run, Start
-from tests.integration.marked import RANKS, write_marked
+from tests.integration.marked import RANKS
 from tests.integration.smallroom import NotPermitted, SmallRoom, small_room
 from tests.integration.test_faults import WHOLE, assert_nothing_lost
 from tests.thorough import first
@@ -216,13 +216,10 @@ def test_a_room_that_is_full_from_before_the_first_step_to_the_end(
 
 
 def test_findings_and_statistics_count_once_however_often_the_room_is_full(
-    start: Start, room: SmallRoom, tmp_path: Path
+    start: Start, room: SmallRoom, marked: Path
 ) -> None:
-    marked = tmp_path / "marked"
-    marked.mkdir()
-    pattern = write_marked(marked)
     run = start(
-        *("--replay", pattern, "--pace", "1.25", "--period", "0.2"),
+        *("--replay", marked / "*.bp", "--pace", "1.25", "--period", "0.2"),
         *("--no-dashboard", "--transport", "files"),
     )
     run.wait_until(lambda: len(run.health_so_far) == RANKS)

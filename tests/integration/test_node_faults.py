@@ -20,7 +20,7 @@ import requests
 from chimbuko.provenance.query.run import open_run
 from tests.integration.conftest import AGENT, BROKER, READER, SERVER, STORE
 from tests.integration.farm import SERVICES, Farm, kill_tree
-from tests.integration.marked import RANKS, STEPS, all_steps, learned_offline, write_marked
+from tests.integration.marked import RANKS, STEPS, all_steps, learned_offline
 from tests.integration.namespaces import Network, NotPermitted
 from tests.integration.test_faults import assert_nothing_lost, learned_of
 from tests.patience import PATIENCE_S
@@ -146,14 +146,6 @@ IS_ALL = ALL_VARIABLE in os.environ
 IN_SHORT = [(part, "middle", 1) for part in ON_MANY_NODES]
 TELLING = ("ended early", "nothing is heard", "heard again", "did not come to an end", "Problem:", "Lost:")
 """What of the output belongs into the table."""
-
-
-@pytest.fixture(scope="module")
-def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program's recorded streams."""
-    folder = tmp_path_factory.mktemp("marked")
-    write_marked(folder)
-    return folder
 
 
 @pytest.fixture

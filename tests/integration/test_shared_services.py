@@ -14,19 +14,11 @@ from tests.calldata import no_loss
 from tests.cluster import Cluster
 from tests.integration.conftest import AGENT, SERVER, Run, Start
 from tests.integration.faults import kill
-from tests.integration.marked import RANKS, STEPS, write_marked
+from tests.integration.marked import RANKS, STEPS
 from tests.integration.test_faults import assert_nothing_lost
 from tests.postgresql import PostgresqlServer
 
 LIVE = ("--pace", "1.25", "--period", "0.2", "--no-dashboard", "--transport", "files")
-
-
-@pytest.fixture(scope="module")
-def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program's recorded streams."""
-    folder = tmp_path_factory.mktemp("marked")
-    write_marked(folder)
-    return folder
 
 
 class SharedBroker:

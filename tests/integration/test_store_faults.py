@@ -22,7 +22,7 @@ from chimbuko.runtime.protocol.runbroker import RunKeys
 from chimbuko.runtime.runs.directory import RunDirectory
 from examples.findings import all_anomalies
 from tests.integration.conftest import STORE, Run, Start
-from tests.integration.marked import RANKS, STEPS, write_marked
+from tests.integration.marked import RANKS, STEPS
 from tests.patience import PATIENCE_S
 
 PACE = 2
@@ -37,12 +37,9 @@ def steps_of(provenance: Provenance) -> Counter[tuple[int, int]]:
 
 @pytest.mark.thorough
 def test_a_database_is_damaged_and_then_locked_while_its_writer_is_killed(
-    start: Start, tmp_path: Path, moments: random.Random
+    start: Start, tmp_path: Path, moments: random.Random, marked: Path
 ) -> None:
-    marked = tmp_path / "marked"
-    marked.mkdir()
-    pattern = write_marked(marked)
-    run = start("--replay", pattern, "--pace", str(PACE), "--period", "0.2", "--no-dashboard")
+    run = start("--replay", marked / "*.bp", "--pace", str(PACE), "--period", "0.2", "--no-dashboard")
     run.wait_until(lambda: len(run.health_so_far) == RANKS)
     path = RunDirectory(run.folder).store_path
     os.kill(run.service(STORE), signal.SIGSTOP)

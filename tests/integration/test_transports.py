@@ -25,7 +25,7 @@ from tests.integration.beside import (
     stop_agent_for_good,
 )
 from tests.integration.conftest import AGENT, STAND_IN, Command, Outcome, Start
-from tests.integration.marked import RANKS, STEPS, write_marked
+from tests.integration.marked import RANKS, STEPS
 from tests.integration.test_recorded import f1
 from tests.thorough import first
 
@@ -224,12 +224,10 @@ def test_another_folder_is_taken_or_sst_where_there_is_no_room(is_all_tiny: bool
 
 
 @pytest.mark.thorough
-def test_statistics_of_kept_and_followed_trace_are_the_same(start: Start, tmp_path: Path) -> None:
+def test_statistics_of_kept_and_followed_trace_are_the_same(start: Start, marked: Path) -> None:
     """Each step counts once in what was learned, live and again."""
-    marked = tmp_path / "marked"
-    marked.mkdir()
     options = ["--pace", "4", "--period", "0.2", "--keep-trace", "--transport", "files", "--no-dashboard"]
-    run = start("--replay", write_marked(marked), *options)
+    run = start("--replay", marked / "*.bp", *options)
     assert run.end() == 0, run.output
     again = start("--trace", kept(run))
     assert again.end() == 0, again.output

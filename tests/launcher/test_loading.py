@@ -28,3 +28,24 @@ def test_nothing_heavy_is_loaded_before_the_program_starts(tmp_path: Path) -> No
     loaded = set(done.stdout.split())
     assert "chimbuko.launcher.controller" in loaded
     assert loaded & HEAVY == set()
+
+
+VALUES = """
+import dataclasses, sys
+from chimbuko.runtime.process.starting import load
+
+for part in ("launcher.liverun", "launcher.services.together", "launcher.tracecontroller", "ad.agent"):
+    load(f"chimbuko.{part}")
+for name, module in sorted(sys.modules.items()):
+    own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
+    if name.startswith("chimbuko."):
+        print(*(one.__qualname__ for one in own if dataclasses.is_dataclass(one)))
+"""
+ENTITIES = {"StreamHandle", "Rhythm", "Certificate"}
+"""Classes that are no values, but have an identity."""
+
+
+def test_values_of_a_run_are_structs() -> None:
+    """A frozen dataclass takes 0.57 ms to be made, a Struct 0.015; a run loads 240 of them."""
+    done = subprocess.run([sys.executable, "-c", VALUES], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= ENTITIES

@@ -6,7 +6,7 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -207,12 +207,6 @@ def test_connections_that_say_nothing_hold_few_threads_and_keep_nobody_out() -> 
         assert [one.recv(1) for one in silent[:2]] == [b"", b""]
         silent[2].sendall(f"GET /metrics HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
         assert silent[2].recv(12) == b"HTTP/1.0 200"
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
-    with PrivateBroker(tmp_path / "broker.log") as one:
-        yield one
 
 
 def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:

@@ -51,12 +51,6 @@ BLOCK_MS = 20_000
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
-    with PrivateBroker(tmp_path / "broker.log") as one:
-        yield one
-
-
-@pytest.fixture
 def server(tmp_path: Path, broker: PrivateBroker) -> Iterator[Service]:
     service = Service("pserver", "chimbuko.pserver", SSTD, {BROKER_VARIABLE: broker.url}, tmp_path)
     assert service.wait_ready() == {"service": "pserver"}

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.viz.http.app import STATIC
 from tests.browsing import give_back, lent_page
@@ -89,13 +88,6 @@ def stored_dashboard(finished: MadeRun, page_files: Path) -> Iterator[DashboardP
     """A dashboard over the run that has ended."""
     with dashboard(finished) as process:
         yield process
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
-    """A real broker."""
-    with PrivateBroker(tmp_path / "broker.log") as broker:
-        yield broker
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from msgspec.structs import replace
-
 from chimbuko.capture.formats.conversion import convert, program_name
 from chimbuko.capture.formats.moments import Edge, MessageEnd, Moment, Moments
 from chimbuko.capture.formats.written import FORMATS, is_known, writer_of
@@ -283,7 +281,7 @@ def _write_streams(
 ) -> None:
     target.mkdir()
     for stream in sources:
-        name = replace(stream, first_rank=0).file_name
+        name = stream._replace(first_rank=0).file_name
         with ExitStack() as stack:
             writer = stack.enter_context(StreamWriter(target / name, BP5))
             for step, _, names in _steps(stream, clocks, Moments(stream.rank)):

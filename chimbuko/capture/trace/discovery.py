@@ -4,7 +4,8 @@ Several instances of a program without MPI all take themselves for rank 0, and a
 interpreter runs have its name. So the prefix may go on: ``tau-metrics.4-app-2.bp`` is rank 6 of ``app``,
 ``tau-metrics.train-python3-0.bp`` is rank 0 of ``train``, and both go together as ``tau-metrics.train.4``.
 
-No other module knows the names of ADIOS2's engines. A traced program reads them, so little is loaded here.
+No other module knows the names of ADIOS2's engines. A traced program reads them, so little is loaded here,
+and no package that its Python may not have.
 """
 
 from __future__ import annotations
@@ -16,10 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
-
-import msgspec
-from msgspec.structs import replace
+from typing import Final, NamedTuple
 
 from chimbuko.core.errors import TraceFormatError
 
@@ -57,7 +55,7 @@ class Transport(StrEnum):
     """Stream from files that were recorded earlier."""
 
 
-class StreamName(msgspec.Struct, frozen=True, order=True):
+class StreamName(NamedTuple):
     """Path of one stream, and its program and rank."""
 
     program: str
@@ -148,7 +146,7 @@ def with_ranks_apart(groups: Iterable[Sequence[StreamName]]) -> list[StreamName]
     for group in groups:
         shift = max(taken) + 1 if any(stream.rank in taken for stream in group) else 0
         moved = [
-            replace(stream, rank=stream.rank + shift, first_rank=stream.first_rank + shift)
+            stream._replace(rank=stream.rank + shift, first_rank=stream.first_rank + shift)
             for stream in group
         ]
         taken.update(stream.rank for stream in moved)

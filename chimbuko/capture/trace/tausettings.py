@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from chimbuko.capture.trace.discovery import (
     BP5,
@@ -21,7 +19,7 @@ from chimbuko.capture.trace.discovery import (
 from chimbuko.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    # A traced program loads this module, and must not pay for numpy.
+    # A traced program loads this module: it must not pay for numpy, and its Python may have no packages.
     from chimbuko.capture.trace.writer import StreamWriter
 
 _OF_A_RUN = re.compile(r"chimbuko-(?:[0-9a-f]{12}|overhead)-.+")
@@ -77,7 +75,7 @@ DEFAULT_PERIOD_US = 2_000_000
 _SECTION = re.compile(r"(BEGIN|END)_(INCLUDE|EXCLUDE)_(TIMERS|COUNTERS)")
 
 
-class Patterns(msgspec.Struct, frozen=True):
+class Patterns(NamedTuple):
     """Names to include and to exclude. ``#`` stands for any string, ``?`` for any character."""
 
     include: tuple[str, ...] = ()
@@ -106,11 +104,11 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     )
 
 
-class TimerFilter(msgspec.Struct, frozen=True):
+class TimerFilter(NamedTuple):
     """Filter of the timers and counters that enter the trace: the content of a TAU select file."""
 
-    timers: Patterns = msgspec.field(default_factory=Patterns)
-    counters: Patterns = msgspec.field(default_factory=Patterns)
+    timers: Patterns = Patterns()
+    counters: Patterns = Patterns()
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
@@ -248,7 +246,7 @@ def application_settings(
     }
 
 
-class WriterSettings(msgspec.Struct, frozen=True):
+class WriterSettings(NamedTuple):
     """Path and settings with which a writer of ours, in the application, writes its stream."""
 
     engine: str

@@ -308,10 +308,13 @@ class NodeEvidence:
             rows = rows[np.isin(rows["core"], wanted) & (rows["migrations"] == 0)]
             for core, us in zip(rows["core"].tolist(), _ran_us(rows, begin_us, end_us), strict=True):
                 ran[called(name), False, core] += us
-        for rows in node.others.during(begin_us, end_us):
-            rows = rows[np.isin(rows["core"], wanted)]
+        # A program that a shell or a launcher became is called by its last name, as the others began it.
+        others = [rows[np.isin(rows["core"], wanted)] for rows in node.others.during(begin_us, end_us)]
+        in_order = sorted((row for rows in others for row in rows), key=lambda row: int(row["begin_us"]))
+        names = {int(row["pid"]): _called(row) for row in in_order}
+        for rows in others:
             for row, us in zip(rows, _ran_us(rows, begin_us, end_us), strict=True):
-                ran[_called(row), True, int(row["core"])] += us
+                ran[names[int(row["pid"])], True, int(row["core"])] += us
         found = (Rival(name, is_foreign, us, core) for (name, is_foreign, core), us in ran.items() if us > 0)
         return tuple(sorted(found, key=lambda rival: (-rival.ran_us, rival.name)))
 
@@ -364,6 +367,21 @@ class NodeEvidence:
             if one.tid == self._tid(flag) and us > 0:
                 slept_us[one.name] += us
         return max(slept_us, key=lambda name: (slept_us[name], name), default="")
+
+    def moved_bytes(self, flag: Flag, path: str) -> int:
+        """Return how much of a file its thread went through while a call lost time, as far as looks saw it; 0
+        if they saw nothing of it.
+        """
+        own = self._tid(flag)
+        seen = [
+            (one.first_byte, one.end_byte)
+            for one in self._nodes[flag.node].awaited
+            if one.tid == own
+            and one.name == path
+            and one.begin_us < flag.lost_to_us
+            and one.end_us > flag.lost_from_us
+        ]
+        return max((end for _, end in seen), default=0) - min((begin for begin, _ in seen), default=0)
 
     def group(self, flag: Flag) -> Group:
         """Return the shortages of the control groups of its node while a call lost time."""

@@ -99,7 +99,8 @@ def _slow_ranks(recurrence: Recurrence) -> str:
 
 def _deadlock(recurrence: Recurrence) -> str:
     lasted = f", for {duration(recurrence.longest_us)}" if recurrence.longest_us else ""
-    return f"Deadlock in {_functions(recurrence)}: {recurrence.by}{lasted}"
+    where = f" in {_functions(recurrence)}" if recurrence.functions else ""
+    return f"Deadlock{where}: {recurrence.by}{lasted}"
 
 
 def _functions(recurrence: Recurrence) -> str:

@@ -17,7 +17,7 @@ from chimbuko.causes.evidence.threadactivity import ASLEEP as SLEEPS
 from chimbuko.causes.evidence.threadactivity import DEVICE, ThreadActivity
 from chimbuko.causes.kinds.cause import Cause
 from chimbuko.causes.part import HELD_UP, HeldUp, Part
-from chimbuko.causes.wording import duration
+from chimbuko.causes.wording import duration, size
 from chimbuko.core.pauses import Pause
 from chimbuko.core.units import number_of
 from chimbuko.monitor.procfs.systemcalls import (
@@ -73,7 +73,7 @@ def _spent(flag: Flag, evidence: Evidence) -> Iterator[Part]:
     activity = evidence.activity(flag)
     if activity is None or flag.is_wait:
         return
-    counts = {
+    counts: dict[str, float] = {
         MEMORY_PRESSURE.id: activity.major_faults,
         PAGE_FAULTS.id: activity.minor_faults,
         MIGRATION.id: activity.moves,
@@ -81,6 +81,8 @@ def _spent(flag: Flag, evidence: Evidence) -> Iterator[Part]:
     for kind, lost_us in divided(activity, evidence.nodes.group(flag), flag.excess_us).items():
         if kind not in HELD_UP and lost_us >= LEAST_SHARE * flag.excess_us:
             by = _by(kind, flag, evidence, activity, lost_us)
+            if kind == STORAGE.id and by:
+                counts[kind] = evidence.nodes.moved_bytes(flag, by)
             stood = flag.paused_us(Pause.STANDING)[0] if kind in _PROGRAMS_OWN else ""
             yield Part(kind, lost_us, stood, by=by, count=round(counts.get(kind, 0)))
 
@@ -173,6 +175,11 @@ def _clause_of_memory(part: Part, rank: int | None) -> str:
     return f"as memory was short for {duration(part.lost_us)}{read}"
 
 
+def _clause_of_storage(part: Part, rank: int | None) -> str:
+    of_file = f"{part.by}, {size(part.count)}" if part.count else part.by
+    return f"as it waited {duration(part.lost_us)} for storage{_in_brackets(of_file)}"
+
+
 def _in_brackets(name: str) -> str:
     return f" ({name})" if name else ""
 
@@ -217,7 +224,7 @@ STORAGE = Cause(
     text="waiting for storage[, for {by}]",
     is_in_node=True,
     find=spent,
-    clause=lambda part, rank: f"as it waited {duration(part.lost_us)} for storage" + _in_brackets(part.by),
+    clause=_clause_of_storage,
     recurring="waited for storage",
 )
 NETWORK = Cause(

@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     "MPI.",
 )
 @click.option("--topology", is_flag=True, help="Show how this node is built, and end.")
+@click.option("--json", "as_json", is_flag=True, help="Show that as JSON.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
     pids: tuple[int, ...],
@@ -114,6 +115,7 @@ def command(
     messages: tuple[str, ...],
     count_messages: bool,
     topology: bool,
+    as_json: bool,
     command_line: tuple[str, ...],
 ) -> None:
     """Run COMMAND, or attach to a process, and report how its threads used their cores.
@@ -136,8 +138,16 @@ def command(
       chimbuko monitor --publish --period 10s
       chimbuko monitor --topology
     """
+    if as_json and not topology:
+        raise ConfigError("--json is for --topology; the tables of --csv are for other programs")
     if topology:
         found = read_topology()
+        if as_json:
+            import json
+
+            allowed_cpus = sorted(os.sched_getaffinity(0))
+            print(json.dumps({"allowed_cpus": allowed_cpus, "machine": found.as_json()}, indent=2))
+            return
         print("\n".join(map(visible, [summary(found), *found.lines(os.sched_getaffinity(0))])))
         return
     if (messages or count_messages) and folder is None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="PATTERN",
     help="Analyse recorded traces as fast as they can be read: BP files, or those of other tools (PyTorch, "
-    "PerfFlowAspect, Chrome, Perfetto, speedscope, Caliper, OTF2). Repeatable.",
+    "PerfFlowAspect, Chrome, Perfetto, speedscope, Caliper, OTF2, rocprofv3, Nsight Systems). Repeatable.",
 )
 @click.option(
     "--replay",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from chimbuko.observe.namespaces.client.client import Namespace
 
 INTERRUPTED_CODE = 130
+SERVICE_WAIT_S = 15.0
+"""Longest time for which publishing waits for a service that is being started, which takes 2 s."""
 UNDER = click.argument("under", metavar="[KEY]", required=False, default="")
 FORM = click.option(
     "--form",
@@ -75,7 +77,8 @@ def publish(namespace: str, values: tuple[str, ...], is_appended: bool, service:
     """
     from chimbuko.observe.namespaces.client.client import Client
 
-    with Client(service) as client:
+    # A script starts the service in the background, and goes on to publish.
+    with Client(service, wait_s=SERVICE_WAIT_S) as client:
         one = client.create(namespace)
         for text in values:
             key, equals, value = text.partition("=")
@@ -105,7 +108,9 @@ def read(namespace: str, under: str, form: str, output: Path | None, service: st
     with Reader(service) as reader:
         found = reader.tree(namespace, under)
     if under and not found:
-        say(f"{under}: nothing is there; 'chimbuko namespaces read {namespace}' prints all keys")
+        raise ConfigError(
+            f"{under}: nothing is there; 'chimbuko namespaces read {namespace}' prints all keys"
+        )
     _print(FORMATS[form](found), output)
 
 

@@ -34,17 +34,19 @@ class Pauses:
     """Recording of the pauses in all threads of a process.
 
     It costs a program nothing in its calls: a collection costs 0.3 µs more, and so does the first import of a
-    module. If a collection comes at the very limit of recursion, Python cannot call this, which it says on
-    standard error; the program goes on.
+    module. A collection at the very limit of recursion is not recorded, as nothing can be called there.
 
     Parameters
     ----------
     recorder
         Recorder of the pauses, whose counters have their lengths in µs.
+    library
+        Path of the library that keeps Python from writing about such a collection; empty for none.
     """
 
-    def __init__(self, recorder: PauseRecorder) -> None:
+    def __init__(self, recorder: PauseRecorder, library: str = "") -> None:
         self._count = recorder.count
+        self._library = library
         self._began_ns = 0
         self._importing: set[int] = set()
         """Threads that import."""
@@ -52,6 +54,8 @@ class Pauses:
 
     def install(self) -> None:
         """Record pauses from now on."""
+        if self._library:
+            _silence(Pauses._collected, self._library)
         gc.callbacks.append(self._collected)
         # Python's own imports look for this function each time; only those of modules that are not loaded do.
         _bootstrap._find_and_load = _hidden_in_tracebacks(self._importer())
@@ -66,10 +70,10 @@ class Pauses:
         # One collection at a time, and in one thread.
         if phase == "start":
             self._began_ns = perf_counter_ns()
-        else:
-            self._note(
-                Pause.COLLECTION, f"generation {about['generation']}", perf_counter_ns() - self._began_ns
-            )
+        elif began_ns := self._began_ns:
+            # The next begin may be at the limit of recursion, and be missed.
+            self._began_ns = 0
+            self._note(Pause.COLLECTION, f"generation {about['generation']}", perf_counter_ns() - began_ns)
 
     def _importer(self) -> FindAndLoad:
         find_and_load, importing, note = self._find_and_load, self._importing, self._note
@@ -91,6 +95,17 @@ class Pauses:
     def _note(self, kind: Pause, what: str, length_ns: int) -> None:
         if length_ns >= LEAST_NS:
             self._count(kind.counter(what), length_ns // 1000)
+
+
+def _silence(function: Callable[..., None], library: str) -> None:
+    """Have the errors of a function forgotten where Python calls it by itself."""
+    # Not for all: where functions are recorded without a library, nothing else loads it.
+    import ctypes
+
+    with suppress(AttributeError, OSError):
+        silence = ctypes.PyDLL(library).silence
+        silence.argtypes = ctypes.py_object, ctypes.c_size_t, ctypes.py_object
+        silence(function, function.__sizeof__() // 8, None)
 
 
 def _hidden_in_tracebacks(function: FindAndLoad) -> FindAndLoad:

@@ -300,6 +300,9 @@ class Recorder:
         self._connection = connection
 
     def _feed(self) -> None:
+        # Whoever looks at the process's threads knows by its name that it is none of the program's.
+        with suppress(OSError), open(f"/proc/self/task/{_thread.get_native_id()}/comm", "w") as file:
+            file.write("chimbuko")
         # What this thread calls is not recorded, whichever hook is installed.
         self.of_thread.extend = deque[int](maxlen=0).extend
         # Nobody takes what is counted here, such as the collection of garbage.

@@ -223,7 +223,7 @@ def _record_pauses_for(recorder: Recorder | None) -> None:
     global _pauses
     if _pauses is not None:
         _pauses.remove()
-    _pauses = None if recorder is None else Pauses(recorder)
+    _pauses = None if recorder is None else Pauses(recorder, recorder.family.library)
     if _pauses is not None and recorder is not None:
         # A collection may come while it is read, and a module that is half loaded cannot be asked.
         recorder.selection()

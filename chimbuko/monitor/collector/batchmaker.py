@@ -13,6 +13,7 @@ from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.samples.nodebatch import NodeBatch, NodeFinding, Rows, ThreadName
 from chimbuko.monitor.samples.rows import GPU, OTHER
 from chimbuko.monitor.sampling.sample import Sample, ThreadCounters
+from chimbuko.monitor.sampling.span import Standstill
 
 FIRST_SUM_S = 10.0
 SUMS_OF_A_LENGTH = 120
@@ -53,12 +54,16 @@ class CurrentSum:
         begin_us, self._begin_us = self._begin_us, now_us
         return begin_us
 
-    def findings(self, rows: dict[str, Rows]) -> list[NodeFinding]:
-        """Return the findings in the time of the sum, of which these are the rows, by kind."""
+    def findings(self, rows: dict[str, Rows], standstills: Mapping[int, Standstill]) -> list[NodeFinding]:
+        """Return the findings in the time of the sum, of which these are the rows, by kind, and at whose end
+        these processes stand still.
+        """
         if self._first is None or self._last is None or self._periods == 0:
             return []
         others, gpus = rows.get("others", np.zeros(0, OTHER)), rows.get("gpus", np.zeros(0, GPU))
-        return found_between(self._first, self._last, self._periods, rows["threads"], others, gpus)
+        return found_between(
+            self._first, self._last, self._periods, rows["threads"], others, gpus, standstills
+        )
 
     def note_made(self) -> None:
         """Note that the sum is made: the next one begins with its last sample."""

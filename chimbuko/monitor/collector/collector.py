@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import numpy as np
 
-from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, CurrentSum, ThreadNames
+from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, Costs, CurrentSum, ThreadNames
 from chimbuko.monitor.collector.description import parts_of
 from chimbuko.monitor.collector.fastlooks import FastLooks
 from chimbuko.monitor.collector.fastring import ThreadLook
@@ -23,6 +23,8 @@ from chimbuko.monitor.samples.nodebatch import SAMPLED_US, Awaited, NodeBatch, R
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
+from chimbuko.monitor.sampling.span import Standstill
+from chimbuko.monitor.sampling.standstill import Standstills
 
 PERIOD_S = 1.0
 RUNNING_SHARE = 0.05
@@ -62,13 +64,20 @@ class Collector:
         self._names = ThreadNames()
         self._rows = KeptRows()
         self._batches = BatchMaker(node, time.time_ns() // 1000, self._names)
-        self.costs = self._batches.costs
         self._sampler = Sampler(gpus=gpus, has_io=False)
-        self._looks = FastLooks(self._rows, self.costs, has_node)
+        self._looks = FastLooks(self._rows, self._batches.costs, has_node)
         self._losses: dict[int, tuple[Watched, LossesOfThread]] = {}
         """Losses of the ranks' main threads."""
         self._sum = CurrentSum()
         self._last: Sample | None = None
+        self._standstills = Standstills()
+        self._stand_still: dict[int, Standstill] = {}
+        """Processes that stand still, or did until they ended."""
+
+    @property
+    def costs(self) -> Costs:
+        """Costs of all looks so far."""
+        return self._batches.costs
 
     def watch(self, one: Watched) -> None:
         """Sample the threads of a rank's process from now on."""
@@ -127,6 +136,7 @@ class Collector:
             return
         began_ns = time.thread_time_ns()
         span = difference(last, sample)
+        self._stand_still = self._standstills.step(span, sample.wall_us)
         threads = thread_rows(last, sample, span)
         self._rows.put("threads", threads)
         if self._has_node:
@@ -202,7 +212,7 @@ class Collector:
             return None
         batch = self._batches.make(rows, True, begin_us, now_us)
         if self._has_node:
-            batch = msgspec.structs.replace(batch, findings=self._sum.findings(rows))
+            batch = msgspec.structs.replace(batch, findings=self._sum.findings(rows, self._stand_still))
             if self._sum.is_first:
                 # Not by lstopo, which would be a process for an agent to start.
                 batch = msgspec.structs.replace(batch, parts=parts_of(read_sysfs()))

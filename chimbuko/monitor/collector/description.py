@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.samples.nodebatch import NodeFinding, NodePart, Rows
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.sample import Sample
-from chimbuko.monitor.sampling.span import OtherLoad, ThreadSpan
+from chimbuko.monitor.sampling.span import OtherLoad, Standstill, ThreadSpan
 
 
 def parts_of(topology: Topology) -> list[NodePart]:
@@ -31,7 +31,13 @@ def _parts(part: Part, depth: int) -> Iterator[NodePart]:
 
 
 def found_between(
-    first: Sample, last: Sample, periods: int, threads: Rows, others: Rows, gpus: Rows
+    first: Sample,
+    last: Sample,
+    periods: int,
+    threads: Rows,
+    others: Rows,
+    gpus: Rows,
+    standstills: Mapping[int, Standstill],
 ) -> list[NodeFinding]:
     """Return the findings between two samples.
 
@@ -41,6 +47,8 @@ def found_between(
         How many lie between them.
     threads, others, gpus
         THREAD, OTHER and GPU rows of that time, summed.
+    standstills
+        Processes that stand still at its end.
     """
     whole = difference(first, last)
     moves = dict(zip(threads["tid"].tolist(), threads["migrations"].tolist(), strict=True))
@@ -54,6 +62,7 @@ def found_between(
         },
         others=_others(others),
         gpus={int(row["gpu"]): _gpu(row, periods) for row in gpus},
+        standstills=dict(standstills),
         periods=periods,
         still_periods=periods * whole.still_periods,
     )

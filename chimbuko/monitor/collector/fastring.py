@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.monitor.collector.lossfinder import Stretch
+from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.systemcalls import (
     CHILDREN,
     FILES,
@@ -21,6 +22,7 @@ from chimbuko.monitor.procfs.systemcalls import (
     STREAMS,
     argument,
     is_frozen,
+    moved_at,
     system_call,
 )
 from chimbuko.monitor.procfs.task import SchedStat, TaskStat, parse_migrations, parse_schedstat, parse_stat
@@ -109,6 +111,8 @@ class _Reading(NamedTuple):
     """
     awaited: str = ""
     """Path of the file, or name of the child process, that it slept for; empty if none is known."""
+    moved: tuple[int, int] = (0, 0)
+    """Bytes of the file that it moved, as ``moved_at`` has them."""
 
 
 class ThreadLook(NamedTuple):
@@ -163,16 +167,18 @@ class _Thread:
         self._is_asked = False
         times, stat = parse_schedstat(sched), self._stat.read()
         # What it sleeps in can only be seen while it does.
-        call, awaited = NO_CALL, ""
+        call, awaited, moved = NO_CALL, "", (0, 0)
         if (state := _state(stat)) in ASLEEP:
             data = self._call.read()
             call, awaited = self._slept_in(state, data)
+            if awaited and call in FILES:
+                moved = moved_at(data, self._position(data))
             if state == b"D" and is_frozen(state, call, self._place.read()):
                 stat = _stopped(stat)
         is_restless = last is not None and _slices_per_s(last, times, now_us) > RESTLESS_PER_S
         moves = parse_migrations(self._moved.read()) if is_restless else None
         is_alive, ids = bool(stat), (now_us, self._tid, self._pid)
-        self.last = _Reading(*ids, stat, sched, times, call, moves, awaited) if is_alive else None
+        self.last = _Reading(*ids, stat, sched, times, call, moves, awaited, moved) if is_alive else None
         return self.last
 
     def _slept_in(self, state: bytes, data: bytes) -> tuple[int, str]:
@@ -189,6 +195,11 @@ class _Thread:
         if path.startswith(_NO_FILES):
             return (PIPE if state == b"S" and call in STREAMS else call), ""
         return call, path
+
+    def _position(self, data: bytes) -> int:
+        """Return the position of the descriptor that a thread waits for, by ``syscall``; 0 if unknown."""
+        info = read_once(f"/proc/{self._pid}/fdinfo/{argument(data, 0)}")
+        return counter(info.partition(b"pos:\t")[2].partition(b"\n")[0]) or 0
 
     def close(self) -> None:
         for file in (self._stat, self._sched, self._call, self._place, self._moved):
@@ -274,8 +285,9 @@ class FastRing:
         for pair in reversed(self._pairs):
             if pair.now.time_us <= begin_us:
                 break
-            if pair.before.time_us < end_us and (name := pair.now.awaited or pair.before.awaited):
-                yield Awaited(pair.now.tid, pair.before.time_us, pair.now.time_us, name)
+            one = pair.now if pair.now.awaited else pair.before
+            if pair.before.time_us < end_us and one.awaited:
+                yield Awaited(pair.now.tid, pair.before.time_us, pair.now.time_us, one.awaited, *one.moved)
 
     def close(self) -> None:
         """Close all files."""

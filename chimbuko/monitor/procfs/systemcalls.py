@@ -17,6 +17,8 @@ _X86_64 = {
     "children": (61, 247),
     "futex": (202,),
     "streams": (0, 1, 19, 20),
+    "sized": (0, 1, 17, 18),
+    "placed": (17, 18),
     "poll": (7, 271),
     "select": (23, 270),
 }
@@ -31,6 +33,8 @@ _ARM64 = {
     "children": (260, 95),
     "futex": (98,),
     "streams": (63, 64, 65, 66),
+    "sized": (63, 64, 67, 68),
+    "placed": (67, 68),
     "poll": (73,),
     "select": (72,),
 }
@@ -56,6 +60,8 @@ LOCKS = _set("futexes", "file_locks")
 NAPS = _set("naps") | {NAP}
 CHILDREN = _set("children")
 CONDITIONS = frozenset([CONDITION])
+_SIZED, _PLACED = _set("sized"), _set("placed")
+"""System calls whose third argument is how many bytes they move, and whose fourth is from where on."""
 STREAMS = _set("streams")
 """System calls on files that also serve sockets and pipes."""
 _COUNT_AT = dict.fromkeys(_set("poll"), 1) | dict.fromkeys(_set("select"), 0)
@@ -96,6 +102,22 @@ def argument(data: bytes, at: int) -> int | None:
         return int(data.split()[at + 1], 16)
     except (IndexError, ValueError):
         return None
+
+
+def moved_at(data: bytes, position: int) -> tuple[int, int]:
+    """Return the first byte of a file that a system call on it moves, and the one behind the last; both the
+    position where it moves none.
+
+    Parameters
+    ----------
+    data
+        Text of ``syscall``.
+    position
+        Position of the descriptor.
+    """
+    number = system_call(data)
+    begin = (argument(data, 3) or 0) if number in _PLACED else position
+    return begin, begin + ((argument(data, 2) or 0) if number in _SIZED else 0)
 
 
 def is_frozen(state: bytes, call: int, place: bytes) -> bool:

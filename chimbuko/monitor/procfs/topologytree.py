@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -66,6 +67,21 @@ class Topology:
     def lines(self, allowed: Collection[int] | None = None) -> list[str]:
         """Return the tree as text; hardware threads that are not ``allowed`` have a ``-`` behind them."""
         return list(_lines(self.root, 0, allowed))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the tree as nested values: each part with those in it, and its hardware threads."""
+        return _json(self.root)
+
+
+def _json(part: Part) -> dict[str, Any]:
+    return {
+        "kind": part.kind,
+        "logical": part.logical,
+        "physical": part.physical,
+        "cpus": sorted(part.cpus),
+        "size_bytes": part.size_bytes,
+        "parts": [_json(child) for child in part.children],
+    }
 
 
 def _lines(part: Part, depth: int, allowed: Collection[int] | None) -> Iterator[str]:

@@ -170,10 +170,10 @@ class CsvWriter:
             if thread.pid == identity.pid or thread.kind == SAMPLER:
                 for name, text in _metrics(thread):
                     yield "LWP", "Metric", str(tid), name, text
-            if tid == identity.pid:
+            if tid == identity.pid and (process := span.processes.get(tid)) is not None:
                 # The kernel has it of whole processes alone, in bytes; in ZeroSum's column it is 0 for ever.
-                swapped_bytes = span.processes[tid].swapped_bytes
-                yield "LWP", "Metric", str(tid), "nswap", str(swapped_bytes // resource.getpagesize())
+                pages = process.swapped_bytes // resource.getpagesize()
+                yield "LWP", "Metric", str(tid), "nswap", str(pages)
 
 
 def _lines_into(file: IO[str]) -> Any:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.report.finding import Finding, workers
-from chimbuko.monitor.sampling.sample import SAMPLER
+from chimbuko.monitor.sampling.sample import OURS, SAMPLER
 from chimbuko.monitor.sampling.span import Span, Standstill, ThreadSpan, ThreadWait
 from chimbuko.monitor.sampling.standstill import STILL_PERIODS, circle
 
@@ -142,7 +142,7 @@ def stuck(span: Span) -> Iterator[Finding]:
     """Processes all of whose threads have been stopped or asleep for five periods, in which nobody ran."""
     by_process: dict[int, list[ThreadSpan]] = defaultdict(list)
     for thread in span.threads.values():
-        if thread.kind != SAMPLER and not thread.ended:
+        if thread.kind not in (SAMPLER, OURS) and not thread.ended:
             by_process[thread.pid].append(thread)
     still = {
         pid: threads

@@ -69,6 +69,9 @@ class Awaited(msgspec.Struct, frozen=True, array_like=True):
     end_us: int
     name: str
     """Path of the file, or name of the child."""
+    first_byte: int = 0
+    end_byte: int = 0
+    """Where in the file the thread was, and with what it moved just then; both 0 if that is not known."""
 
 
 Rows = npt.NDArray[np.void]

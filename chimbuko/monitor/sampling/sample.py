@@ -12,12 +12,12 @@ from chimbuko.monitor.procfs.gpuspan import GpuReading
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.procfs.task import ProcessIO, ProcessMemory
 
-MAIN, OPENMP, SAMPLER, OTHER = "Main", "OpenMP", "Sampler", "Other"
+MAIN, OPENMP, SAMPLER, OURS, OTHER = "Main", "OpenMP", "Sampler", "Chimbuko", "Other"
 NAMES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("MPI", ("async_progress*", "opal*", "orte*", "pmix*", "prte*", "ucx*", "ucp*", "cxi*", "mpich*")),
     ("ADIOS2", ("adios2*", "sst_*", "evpath*", "cmcontrol*")),
     ("TAU", ("tau_*", "tau-*")),
-    ("Chimbuko", ("chimbuko*",)),
+    (OURS, ("chimbuko*",)),
     ("GPU", ("cuda-*", "cuda0*", "hsa*", "rocr*", "nvidia*")),
     (OPENMP, ("omp*", "openmp*", "libomp*", "iomp*")),
 )

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.futexes import MUTEX_BYTES, awaited_thread, futex_wait, sleeps_for_a_time
 from chimbuko.monitor.sampling.procreader import read_once
-from chimbuko.monitor.sampling.sample import SAMPLER
+from chimbuko.monitor.sampling.sample import OURS, SAMPLER
 from chimbuko.monitor.sampling.span import Span, Standstill, ThreadWait
 
 STILL_PERIODS = 5
@@ -35,7 +35,8 @@ class Standstills:
         threads: dict[int, list[int]] = defaultdict(list)
         moving = set()
         for one in span.threads.values():
-            if one.kind != SAMPLER:
+            # A tracer of ours looks at its program all the time.
+            if one.kind not in (SAMPLER, OURS):
                 threads[one.pid].append(one.tid)
                 if not one.still_periods:
                     moving.add(one.pid)

@@ -39,12 +39,6 @@ CALLS = 10
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
-    with PrivateBroker(tmp_path / "broker.log") as one:
-        yield one
-
-
-@pytest.fixture
 def lockstep_streams() -> int:
     return 0
 

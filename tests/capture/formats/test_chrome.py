@@ -198,7 +198,7 @@ def test_packed_file_that_is_cut_off(tmp_path: Path) -> None:
         ),
         (
             b'{"rocprofiler-sdk-tool": [{',
-            "but rocprofiler-sdk-tool: rocprofv3's own JSON; 'rocprofv3 --output",
+            "it is no JSON of rocprofv3 (",
         ),
         (b'{"Event": "Start", "Spark Version": "3"}\n{"Event"', "an event log of Spark"),
         (b"\x1f\x8b\x08broken", "cannot be read"),

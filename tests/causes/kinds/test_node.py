@@ -75,6 +75,13 @@ def test_a_wait_for_storage_names_the_file() -> None:
         awaited=[Awaited(101, at(0), at(200), "/data/checkpoint")],
     )
     assert cause_of(part.kind).clause(part, 1) == "as it waited 199 ms for storage (/data/checkpoint)"
+    seen = [
+        Awaited(101, at(0), at(100), "/data/checkpoint", 1 << 20, 2 << 20),
+        Awaited(101, at(100), at(200), "/data/checkpoint", 9 << 20, 13 << 20),
+        Awaited(101, at(900), at(999), "/data/checkpoint", 0, 99 << 20),
+    ]
+    part = top(ticks(1, 0, 200, ran_us=0, state=b"D", call=min(FILES)), awaited=seen)
+    assert cause_of(part.kind).clause(part, 1) == "as it waited 199 ms for storage (/data/checkpoint, 12 MB)"
 
 
 def test_a_condition_is_no_lock() -> None:
@@ -318,3 +325,11 @@ def test_who_waits_for_a_gpu_that_did_nothing_abnormal_waits_for_it_all_the_same
     waited = of["cudaStreamSynchronize"]
     assert (waited.kind, waited.lost_us, waited.call_id) == ("waited for GPU", 91_000, "")
     assert of["compute"].kind == "own code"
+
+
+def test_a_culprit_is_called_by_what_it_became() -> None:
+    """It began as a script, and became the program that took the core."""
+    looks = ticks(1, 0, 200, ran_us=2000, waited_us=18_000, core=3)
+    began, became = other(0, 60, 3, 55, "python3"), other(60, 200, 3, 130, "hogger")
+    part = top(around(), looks, others=[became, began])
+    assert part.by == "hogger (root, process 4711)" and part.is_foreign

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -133,7 +134,9 @@ def test_a_deadlock_is_said_while_it_lasts(tmp_path: Path) -> None:
     finally:
         os.kill(pid, signal.SIGKILL)
         _, report = watching.communicate(timeout=PATIENCE_S)
-    assert re.search(rf"the 3 threads of process {pid} sleep still for \d+ periods", said), said
+    found = rf"the threads of process {pid} \(python\d?[\d.]*\) wait for each other: thread {pid} "
+    assert re.search(found, said), said
+    assert re.search(rf"deadlock: {found}.* until the process was ended", report), report
     assert watching.returncode == 128 + signal.SIGKILL
     assert "process" not in report.partition("Duration")[0]
 
@@ -149,6 +152,13 @@ def test_topology() -> None:
     assert f"{os.cpu_count()} hardware thread" in first
     assert lines[0].startswith("Machine")
     assert sum(line.strip().startswith("PU ") for line in lines) == os.cpu_count()
+
+
+def test_topology_as_json() -> None:
+    found = json.loads(monitor("--topology", "--json").stdout)
+    assert found["allowed_cpus"] == sorted(os.sched_getaffinity(0))
+    assert found["machine"]["kind"] == "Machine" and len(found["machine"]["cpus"]) == os.cpu_count()
+    assert found["machine"]["parts"][0]["parts"]
 
 
 @pytest.mark.parametrize(

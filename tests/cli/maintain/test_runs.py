@@ -430,18 +430,6 @@ def test_a_locked_store_is_said_to_be_locked(made: MadeRun, monkeypatch: pytest.
     assert made.directory.read_info().name == "heat"
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a small file system can only be made by root, where mounting is allowed")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
 def test_a_full_disk_leaves_runs_as_they_are(small_disk: Path, made: MadeRun) -> None:
     done("archive", "heat", "-o", "heat.tar.xz")
     (small_disk / "heat").mkdir()

@@ -73,12 +73,24 @@ def test_what_is_published_is_read(service: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_said_where_nothing_is_at_a_key(service: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert chimbuko("read", "weather", "wind/x", service=service) == "{}\n"
-    assert capfd.readouterr().err == (
-        "chimbuko: wind/x: nothing is there; 'chimbuko namespaces read weather' prints all keys\n"
+    said = chimbuko("read", "weather", "wind/x", service=service, code=2)
+    assert "wind/x: nothing is there; 'chimbuko namespaces read weather' prints all keys\n" in (
+        said + capfd.readouterr().err
     )
     assert chimbuko("read", "weather", service=service) == "{}\n"
     assert capfd.readouterr().err == ""
+
+
+def test_publishing_waits_for_a_service_that_a_script_has_just_started(tmp_path: Path) -> None:
+    publishing = start("publish", "application", "a=1", "--service", "soon", cwd=tmp_path)
+    serving = start("serve", "soon", "--cores", usable_core(), cwd=tmp_path)
+    try:
+        assert publishing.communicate(timeout=PATIENCE_S) == ("", "")
+        assert publishing.returncode == 0
+        assert '"a": 1' in chimbuko("read", "application", service=tmp_path / "soon")
+    finally:
+        serving.send_signal(signal.SIGINT)
+        serving.communicate(timeout=PATIENCE_S)
 
 
 def test_what_comes_is_watched_until_ctrl_c(service: Path) -> None:
@@ -136,7 +148,7 @@ def test_an_analysis_goes_on_beside_programs_until_ctrl_c(service: Path) -> None
     for state in ("NEW", "DONE"):
         chimbuko("publish", "workflow", f"a/states/{len(state)}.0={state}", service=service)
         deadline_s = time.monotonic() + PATIENCE_S
-        while f'"state": "{state}"' not in chimbuko("read", "workflow", "found", service=service):
+        while f'"state": "{state}"' not in chimbuko("read", "workflow", service=service):
             assert time.monotonic() < deadline_s and going.poll() is None
     going.send_signal(signal.SIGINT)
     out, errors = going.communicate(timeout=PATIENCE_S)

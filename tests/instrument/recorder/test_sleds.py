@@ -1,4 +1,4 @@
-"""Functions that clang prepares with -fxray-instrument: each call, whatever ends it, and while they change."""
+"""Functions that clang prepares with -fxray-instrument: each call, however it ends, and while they change."""
 
 from __future__ import annotations
 

@@ -31,15 +31,13 @@ STUCK = """
 
     def stuck():
         # It holds Python's lock, and a signal's handler has to wait for it.
-        ctypes.PyDLL(None).usleep(20_000_000)
+        ctypes.PyDLL(None).usleep(1_000_000_000)
 
     process = multiprocessing.get_context("fork").Process(target=stuck)
     process.start()
     time.sleep(0.5)
-    begun = time.monotonic()
     process.terminate()
     process.join()
-    assert time.monotonic() - begun < 15
 """
 
 

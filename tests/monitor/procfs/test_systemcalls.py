@@ -20,11 +20,18 @@ from chimbuko.monitor.procfs.systemcalls import (
     SOCKETS,
     argument,
     is_frozen,
+    moved_at,
     system_call,
 )
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="has numbers of x86-64")
 REST = b" 0x0 0x0 0x0 0x7ffc8006cda8 0x7f91f800c2ad\n"
+
+
+def test_the_bytes_that_a_call_on_a_file_moves() -> None:
+    assert moved_at(b"1 0x5 0x7f00 0x1000 0x0 0x0 0x0 0x7ffc 0x7f91\n", 512) == (512, 512 + 4096), "write"
+    assert moved_at(b"18 0x5 0x7f00 0x1000 0x2000 0x0 0x0 0x7ffc 0x7f91\n", 512) == (8192, 12288), "pwrite64"
+    assert moved_at(b"74 0x5" + REST, 512) == (512, 512), "fsync"
 
 
 def test_the_kinds_have_no_call_in_common() -> None:

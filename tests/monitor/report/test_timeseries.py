@@ -47,6 +47,15 @@ def test_a_period_is_a_step_and_threads_may_come_and_go(tmp_path: Path) -> None:
     assert steps[0]["time_s"] <= steps[1]["time_s"]
 
 
+def test_another_monitor_of_the_job_goes_on_with_the_file(tmp_path: Path) -> None:
+    for goes_on in (False, True, True):
+        writer = TimeSeriesWriter(tmp_path / "n7.bp", "n7", goes_on)
+        writer.write(span(thread(10, seconds=1.0), seconds=1.0), IDENTITIES)
+        writer.close()
+    with adios2.Stream(str(tmp_path / "n7.bp"), "r") as stream:
+        assert sum(1 for _ in stream.steps()) == 3
+
+
 def test_a_file_that_cannot_be_is_an_error_of_one_line() -> None:
     with pytest.raises(ConfigError, match=r"^/proc/n7\.bp: no time series can be written there \(.*\)$"):
         TimeSeriesWriter(Path("/proc/n7.bp"), "n7")

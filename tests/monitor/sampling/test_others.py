@@ -56,6 +56,11 @@ def test_who_takes_most_is_in_the_finding_and_else_nobody() -> None:
     others = {("stress", "eve"): OtherLoad(5.0), ("cron", "root"): OtherLoad(0.1)}
     (named,) = foreign_load(span(waiting, cores={0: 1.0}, others=others))
     assert "others are 1 process of eve (stress), 50 %" in named.text and "cron" not in named.text
+    bound = {("stress", "eve"): OtherLoad(5.0, cpus=frozenset({0}))}
+    (on_core,) = foreign_load(
+        span(thread(1, (0, 1), busy=0.3, waited_s=6.0), cores={0: 1.0, 1: 1.0}, others=bound)
+    )
+    assert "1 process of eve (stress, bound to core 0), 25 %" in on_core.text
     (unknown,) = foreign_load(span(waiting, cores={0: 1.0}))
     assert "who they are is unknown" in unknown.text
 

@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.sampling import standstill

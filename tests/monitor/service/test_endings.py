@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from chimbuko.monitor.service.endings import Endings, LogWatch
@@ -42,12 +41,10 @@ def run(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def test_the_program_is_ended_with_the_exit_code_of_timeout(tmp_path: Path) -> None:
-    began = time.monotonic()
     process = run(tmp_path, "--watch-log", str(tmp_path / "log"), "--time-out", "1s")
     _, report = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 124
     assert "has not changed for" in report and "Duration of execution" in report
-    assert time.monotonic() - began < 60
 
 
 def test_a_stop_file(tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ def test_storing_does_not_wait_for_a_sink(
     release = threading.Event()
     began_s = time.monotonic()
     write(broker, url, lambda body: release.wait(PATIENCE_S) and None, *(severe(n, n) for n in range(1, 300)))
-    assert time.monotonic() - began_s < 50
+    assert time.monotonic() - began_s < PATIENCE_S
     release.set()
     engine = open_for_reading(url)
     assert Provenance(engine, RUN_ID).calls.count(CallFilter()) == 299

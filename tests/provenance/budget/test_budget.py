@@ -61,12 +61,13 @@ def test_samples_say_how_long_threads_slept_and_waited_for_a_core() -> None:
 
 def test_who_awaits_is_asleep() -> None:
     spent = {"await sleep in aio.fetch": 6e6, "aio.parse": 4e6}
-    sampled = Sampled(watched_us=10e6, ran_us=3e6, waited_us=1e6)
+    sampled = Sampled(watched_us=4e6, ran_us=3e6, waited_us=1e6)
     for known, computing_us in ((None, 4e6), (sampled, 3e6)):
         budget = make_budget(10e6, 1, 10e6, spent, 0.0, known, Lost())
         shares = shares_of(budget)
         assert (shares["asleep_us"], shares["computing_us"]) == (6e6, computing_us)
         assert [one.function for one in budget.functions] == ["aio.parse"]
+        assert f"60 % {'asleep' if known else 'awaiting'}" in budget.sentence
 
 
 def test_budget_is_a_sentence() -> None:

@@ -18,7 +18,7 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.provenance.compare.levels import level_of_mean
 from chimbuko.provenance.compare.profilemerging import merged
-from chimbuko.provenance.compare.runcomparison import Comparison, compare
+from chimbuko.provenance.compare.runcomparison import Comparison, Rate, compare
 from chimbuko.provenance.compare.runprofile import (
     Findings,
     PathProfile,
@@ -260,3 +260,8 @@ def test_it_is_json(before: RunProfile) -> None:
     again = msgspec.json.decode(msgspec.json.encode(found), type=Comparison)
     assert again == found
     assert not any(np.isnan(shift.mean.p_value) for shift in again.functions)
+
+
+def test_more_anomalies_than_calls_are_all_of_them() -> None:
+    """As in a store that somebody else has made."""
+    assert Rate.of(3, 1).high == Rate.of(1, 1).high == 1e6

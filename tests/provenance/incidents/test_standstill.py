@@ -7,6 +7,8 @@ import msgspec
 from chimbuko.causes.incidents.sentence import recurrence_sentence
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.record import CounterStatistics, Silence, StreamHealth
+from chimbuko.monitor.collector.batchmaker import BatchMaker, ThreadNames
+from chimbuko.monitor.samples.nodebatch import NodeFinding, packed
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.incidents.standstill import is_circle, standstills
 from chimbuko.provenance.query.run import Provenance
@@ -52,22 +54,35 @@ def test_who_went_on_before_it_ended_did_not_stand_still(writer: Writer, provena
     assert list(standstills(provenance)) == []
 
 
-def test_threads_of_python_that_hold_what_the_others_wait_for(
-    writer: Writer, provenance: Provenance
-) -> None:
+def test_threads_of_python_that_hold_what_the_others_wait_for(writer: Writer, provenance: Provenance) -> None:
     moments = (27.0, 65_000.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     locks = [
         CounterStatistics(f"Waited for a lock: {name}", *moments)
         for name in ("a, held by dead.first", "b, held by dead.second")
     ]
+    batches = BatchMaker("n1", SINCE_US, ThreadNames())
     (batch,) = [make_batch(9, "0:0", health=silent(0, "dead.<module>", "dead.first"))]
     writer.write([msgspec.structs.replace(batch, counter_statistics=locks)])
+    assert recurring(provenance) == [], "who is silent may compute"
+    said = NodeFinding("deadlock", "the threads of process 9 (python3) wait for each other", "")
+    node = batches.make({}, True, SINCE_US, SINCE_US + 20_000_000)
+    writer.write_samples([packed(msgspec.structs.replace(node, findings=[said]))])
     (one,) = recurring(provenance)
     assert "threads of rank 0 wait for each other" in one.by and "for b, held by dead.second" in one.by
 
 
 def test_locks_that_are_held_in_a_circle() -> None:
-    assert is_circle(["a, held by m.first", "b, held by m.second"], ["m.first"])
-    assert is_circle(["a, held by m.first"], ["m.main", "m.first"]), "it holds the lock itself"
-    assert not is_circle(["a, held by m.work"], ["m.main"]), "who holds it may be at work"
-    assert not is_circle(["a"], ["m.main"]) and not is_circle([], ["m.main"])
+    assert is_circle(["a, held by m.first", "b, held by m.second"])
+    assert not is_circle(["a, held by m.work"]), "who holds it may be at work"
+    assert not is_circle(["a", "b"]) and not is_circle([])
+
+
+def test_threads_of_a_native_program_are_told_by_their_node(writer: Writer, provenance: Provenance) -> None:
+    writer.write([make_batch(9, "0:0", health=NONE)])
+    said = NodeFinding("deadlock", "the threads of process 9 (app) wait for each other: since 12:00", "")
+    node = BatchMaker("n1", SINCE_US, ThreadNames()).make({}, True, SINCE_US, SINCE_US + 20_000_000)
+    writer.write_samples([packed(msgspec.structs.replace(node, findings=[said]))])
+    (one,) = recurring(provenance)
+    assert (one.kind, one.cost_us) == (RecurrenceKind.DEADLOCK, 20e6)
+    text = recurrence_sentence(one)
+    assert text == f"Deadlock: {said.text}: 20 s lost in all."

@@ -5,19 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.membership import Membership, Presence, ask_to_end, silent_agents
 from chimbuko.runtime.protocol.runbroker import RunBroker
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
-    with PrivateBroker(tmp_path / "broker.log") as one:
-        yield one
 
 
 @pytest.fixture

@@ -86,6 +86,7 @@ def test_it_opens_with_its_answer(watched: Watched, provenance: Provenance, name
         for figure in page.locator("[data-figure]").all()
     }
     assert number(figures["calls"]) == found.calls and number(figures["anomalies"]) == found.anomalies
+    assert figures["of it asleep"] == "25 %"
     mean, _, spread = figures["exclusive mean"].partition(" ± ")
     for shown, value in (
         (figures["time lost"], found.severity_us),

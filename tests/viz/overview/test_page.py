@@ -76,6 +76,17 @@ def test_a_screen_on_the_wall_has_the_headline_alone_and_escape_leads_back(page:
     assert page.url.endswith("/r/heat")
 
 
+def test_on_paper_are_no_controls_and_lists_are_whole(page: Page) -> None:
+    page.emulate_media(media="print")
+    try:
+        assert page.locator("button:visible").count() == 0
+        cut = "[...document.querySelectorAll('.panel ol')].filter((o) => o.scrollHeight > o.clientHeight + 1)"
+        assert page.evaluate(f"{cut}.length") == 0
+        assert page.locator(".panel ol li").count() > 0
+    finally:
+        page.emulate_media(media="screen")
+
+
 def test_the_first_useful_paint_is_marked(page: Page) -> None:
     page.wait_for_function("performance.getEntriesByName('first-useful-paint').length === 1")
 

@@ -86,6 +86,10 @@ _KINETO: Final = re.compile(
 """Key beside the events, or category of an event, that nobody but PyTorch's profiler writes."""
 
 
+ROCPROF_KEY: Final = "rocprofiler-sdk-tool"
+_ROCPROF_COLUMNS: Final = (b"Start_Timestamp", b"End_Timestamp")
+_SQLITE: Final = b"SQLite format 3\0"
+_REPORTS: Final = (".nsys-rep", ".qdrep")
 SPEEDSCOPE_KEYS: Final = frozenset(("$schema", "shared", "profiles"))
 _OBJECT: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*{")
 
@@ -99,6 +103,11 @@ def _is_kineto(sample: Sample) -> bool:
     return _is_json(sample) and bool(is_kineto)
 
 
+def _is_rocprof_table(sample: Sample) -> bool:
+    line = sample.head.partition(b"\n")[0]
+    return b"," in line and all(column in line for column in _ROCPROF_COLUMNS)
+
+
 FORMATS: Final = (
     Format(
         "speedscope",
@@ -106,6 +115,9 @@ FORMATS: Final = (
         "speedscope",
         is_streamed=False,
     ),
+    Format("rocprofv3", lambda sample: ROCPROF_KEY in sample.found.keys, "rocprofjson", is_streamed=False),
+    Format("rocprofv3's tables", _is_rocprof_table, "rocprofcsv", is_streamed=False),
+    Format("Nsight Systems", lambda sample: sample.head.startswith(_SQLITE), "nsight", is_streamed=False),
     Format("PyTorch", _is_kineto, "kineto", is_json=True),
     Format(
         "PerfFlowAspect",
@@ -186,6 +198,10 @@ def format_of(path: Path) -> Format:
             if known.is_json and (said := stranger(sample.found)):
                 raise TraceFormatError(f"{path}: {said}")
             return known
+    if path.suffix in _REPORTS:
+        raise TraceFormatError(
+            f"{path}: a report; 'nsys export --type sqlite {path.name}' writes what is read here"
+        )
     names = ", ".join(known.name for known in FORMATS)
     raise TraceFormatError(f"{path}: not a trace in a format that is known here ({names})")
 

@@ -43,10 +43,6 @@ def survey(pieces: Iterable[bytes]) -> Survey:
 
 _REMEDIES: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (
-        frozenset(("rocprofiler-sdk-tool",)),
-        "rocprofv3's own JSON; 'rocprofv3 --output-format pftrace' writes Perfetto's, which is read here",
-    ),
-    (
         frozenset(("nodes", "samples", "timeDeltas")),
         "a CPU profile of V8, of samples without calls; "
         "'node --trace-event-categories v8,node app.js' writes Chrome's events, which are read here",

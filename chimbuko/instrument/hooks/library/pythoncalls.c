@@ -27,6 +27,8 @@ void PyErr_Clear(void);
 PyObject *PyObject_CallFunctionObjArgs(PyObject *, ...);
 PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *);
 PyObject *PyCFunction_NewEx(struct method *, PyObject *, PyObject *);
+typedef PyObject *Call(PyObject *, PyObject *const *, size_t, PyObject *);
+Call *PyVectorcall_Function(PyObject *);
 
 #define EXPORTED __attribute__((visibility("default")))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -405,6 +407,39 @@ static int profile(PyObject *object, PyObject *frame, int what, PyObject *argume
 }
 
 /* Make an object the hook of the calling thread, which is called for what is not known here. */
+static PyObject *none;
+static Call *call_as_ever;
+
+/* A call of a Python function whose errors nobody shall hear of. */
+static PyObject *call_quietly(PyObject *function, PyObject *const *arguments, size_t count, PyObject *names)
+{
+    PyObject *result = call_as_ever(function, arguments, count, names);
+    if (result == NULL) {
+        PyErr_Clear();
+        Py_IncRef(none);
+        result = none;
+    }
+    return result;
+}
+
+/* Has the errors of a Python function forgotten, where what is in C calls it: at the limit of recursion none can be
+ * called, and no callable that Python itself makes, and Python would write about that for each collection of garbage.
+ * Each function holds how it is called, one word of it. */
+EXPORTED int silence(PyObject *function, size_t words, PyObject *nothing)
+{
+    Call **word = (Call **)function, *found = PyVectorcall_Function(function);
+    if (found == NULL || found == call_quietly)
+        return found != NULL;
+    none = nothing;
+    call_as_ever = found;
+    for (size_t at = 0; at < words; at++)
+        if (word[at] == found) {
+            word[at] = call_quietly;
+            return 1;
+        }
+    return 0;
+}
+
 EXPORTED void set_hook(PyObject *object) { PyEval_SetProfile(profile, object); }
 
 static PyObject *told(PyObject *asked, PyObject *const *arguments, size_t count, int is_begin, int may_disable)

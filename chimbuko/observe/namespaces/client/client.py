@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path as FilePath
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.files import write_atomically
@@ -18,8 +18,8 @@ from chimbuko.core.units import number_of
 from chimbuko.observe.namespaces.analyses.registry import analyse
 from chimbuko.observe.namespaces.client.asking import Progress, ask_worker, state_path
 from chimbuko.observe.namespaces.client.outbox import Letter, Mode, Outbox, Pending
-from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress, find_address
-from chimbuko.observe.namespaces.exchange.keys import Shard
+from chimbuko.observe.namespaces.exchange.jobaddress import About, JobAddress, find_address
+from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE, Shard
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.tree.paths import checked_path, format_path, parse_path
 from chimbuko.observe.namespaces.tree.texts import FORMATS
@@ -27,8 +27,34 @@ from chimbuko.observe.namespaces.tree.tree import Change, Tree, flattened, neste
 from chimbuko.observe.namespaces.tree.wire import LARGEST_BYTES, Publication
 from chimbuko.runtime.process.ranks import rank_from
 
+if TYPE_CHECKING:
+    import redis
+
 BLOCKING_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 30.0
+LOOK_S = 0.1
+"""Time between two looks for a service that is not there yet."""
+
+
+def _found(place: str | FilePath | JobAddress | None, wait_s: float) -> tuple[JobAddress, redis.Redis, About]:
+    """Return the place, a connection with it, and what it says of itself, as soon as it is there."""
+    latest_s = time.monotonic() + wait_s
+    while True:
+        try:
+            found = place if isinstance(place, JobAddress) else find_address(place)
+            connection = found.connect()
+            try:
+                return found, connection, found.about(connection)
+            except BaseException:
+                connection.close()
+                raise
+        except (ConfigError, ServiceError):
+            # Only the folder of a service can be one that comes.
+            named = str(place or os.environ.get(PLACE_VARIABLE, ""))
+            may_come = named and "://" not in named and not isinstance(place, JobAddress)
+            if not may_come or time.monotonic() >= latest_s:
+                raise
+        time.sleep(LOOK_S)
 
 
 class Client:
@@ -42,23 +68,25 @@ class Client:
         Rank of this process; default that of MPI or the scheduler, or else 0. Instances of a namespace are
         assigned to ranks by turns.
 
+    wait_s
+        Longest time in seconds to wait for a service that is being started.
+
     Raises
     ------
     ConfigError, ServiceError
         There is no such place, or nobody answers there.
     """
 
-    def __init__(self, place: str | FilePath | JobAddress | None = None, rank: int | None = None) -> None:
-        self._place = place if isinstance(place, JobAddress) else find_address(place)
+    def __init__(
+        self,
+        place: str | FilePath | JobAddress | None = None,
+        rank: int | None = None,
+        wait_s: float = 0.0,
+    ) -> None:
         self._rank = rank_from(os.environ) if rank is None else rank
         if self._rank < 0:
             raise ConfigError(f"rank {self._rank}: is negative; ranks begin with 0")
-        connection = self._place.connect()
-        try:
-            self._about = self._place.about(connection)
-        except BaseException:
-            connection.close()
-            raise
+        self._place, connection, self._about = _found(place, wait_s)
         self._id = uuid.uuid4().hex
         self._process = os.getpid()
         self._namespaces: dict[str, Namespace] = {}

@@ -14,7 +14,7 @@ from typing import Self, cast
 import msgspec
 import redis
 
-from chimbuko.core.errors import ServiceError
+from chimbuko.core.errors import ObservationError, ServiceError
 from chimbuko.observe.namespaces.exchange.jobaddress import READER, JobAddress, find_address
 from chimbuko.observe.namespaces.exchange.keys import Shard
 from chimbuko.observe.namespaces.exchange.shardstate import (
@@ -118,8 +118,19 @@ class Reader:
         return Tree((path, leaf) for _, path, leaf in leaves)
 
     def read(self, namespace: str, under: str = "") -> Nested:
-        """Return the leaf at a path, or a group as nested dictionaries, from the outermost key on."""
-        return nested(self.tree(namespace, under))
+        """Return the leaf at a path, or a group as nested dictionaries, from the outermost key on.
+
+        Raises
+        ------
+        ObservationError
+            Nothing was published under that path.
+        """
+        found = self.tree(namespace, under)
+        if under and not found:
+            raise ObservationError(
+                f"{under}: no such key in namespace {namespace}; without a key you read all that there are"
+            )
+        return nested(found)
 
     def counts(self, namespace: str) -> list[Counts]:
         """Return the counts of each instance."""

@@ -22,7 +22,7 @@ from chimbuko.observe.namespaces.tree.leaves import (
     joined,
     size_of,
 )
-from chimbuko.observe.namespaces.tree.paths import Path, checked_path, format_path
+from chimbuko.observe.namespaces.tree.paths import Path, checked_path, format_path, parse_path
 
 Nested: TypeAlias = dict[str, Any]
 """Nested dictionaries of groups and leaves."""
@@ -53,6 +53,28 @@ class Tree:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        # These know the tree.
+        from chimbuko.observe.namespaces.tree.texts import yaml
+
+        return yaml(self)
+
+    def __repr__(self) -> str:
+        return f"Tree({len(self)} values)"
+
+    def __getitem__(self, key: str) -> Leaf:
+        """Return the leaf at a path, as text.
+
+        Raises
+        ------
+        ObservationError
+            There is none.
+        """
+        leaf = self.get(parse_path(key))
+        if leaf is None:
+            raise ObservationError(f"{key}: no value in this tree of {len(self)}")
+        return leaf
 
     def get(self, path: Path) -> Leaf | None:
         """Return the leaf at a path; None if there is none."""

@@ -14,6 +14,16 @@ from chimbuko.observe.namespaces.tree.paths import Path
 from chimbuko.observe.namespaces.tree.tree import Change, Tree, apply, flattened, nested
 from tests.observe.namespaces.strategies import FEW, LEAVES
 
+
+def test_a_tree_prints_itself_and_says_what_it_has_not() -> None:
+    tree = Tree([(("Rank 3", "loss"), as_leaf(0.25)), (("step",), as_leaf(7))])
+    assert str(tree) == '"Rank 3":\n  "loss": 0.25\n"step": 7\n'
+    assert repr(tree) == "Tree(2 values)"
+    assert tree["Rank 3/loss"] == as_leaf(0.25)
+    with pytest.raises(ObservationError, match="Rank 3/los: no value in this tree of 2"):
+        tree["Rank 3/los"]
+
+
 CLOSE_PATHS: st.SearchStrategy[Path] = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(tuple)
 STEPS = st.lists(st.tuples(CLOSE_PATHS, LEAVES, st.booleans()), max_size=12)
 Steps = Sequence[tuple[Path, Leaf, bool]]

@@ -226,6 +226,7 @@ export interface components {
             since_us: number;
             function: string;
             entry_us: number;
+            stack: string[];
         };
         /**
          * SourceCensus
@@ -1201,7 +1202,7 @@ export interface components {
          * @description Kind of a recurrence.
          * @enum {unknown}
          */
-        RecurrenceKind: "drift" | "interruptions" | "slow mode" | "slow ranks";
+        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks";
         /**
          * MetricFinding
          * @description Finding in a published quantity; times are µs since the epoch, by the publishers' clocks.

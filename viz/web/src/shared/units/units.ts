@@ -6,8 +6,8 @@ const DIVISOR: Record<DurationUnit, number> = { µs: 1, ms: 1e3, s: 1e6, clock: 
 const GROUPED = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const MINUS = '−';
 
-/** Replace a leading hyphen by a minus. */
-const negated = (text: string): string => text.replace(/^-/, MINUS);
+/** Replace a leading hyphen by a minus, and drop that of a zero. */
+const negated = (text: string): string => text.replace(/^-/, /[1-9]/.test(text) ? MINUS : '');
 
 /** Format a number with three significant digits, grouped, without an exponent: 0.123, 12.3, 1,234. */
 export function digits(value: number): string {

@@ -74,3 +74,9 @@ test('times', () => {
   expect(units.wallTime(1_700_000_000_023_456, 6)).toBe('22:13:20.023456');
   expect(units.wallTime(1_700_000_000_999_999, 0)).toBe('22:13:20');
 });
+
+test('zero has no sign', () => {
+  expect(units.fixed(-0.001, 2)).toBe('0.00');
+  expect(units.fixed(-0, 0)).toBe('0');
+  expect(units.fixed(-0.01, 2)).toBe('−0.01');
+});
