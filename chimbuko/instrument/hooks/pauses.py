@@ -13,7 +13,7 @@ from chimbuko.core.pauses import Pause
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FunctionType, ModuleType
+    from types import ModuleType
     from typing import Any, Protocol
 
     class PauseRecorder(Protocol):
@@ -97,7 +97,7 @@ class Pauses:
             self._count(kind.counter(what), length_ns // 1000)
 
 
-def _silence(function: FunctionType, library: str) -> None:
+def _silence(function: Callable[..., None], library: str) -> None:
     """Have the errors of a function forgotten where Python calls it by itself."""
     # Not for all: where functions are recorded without a library, nothing else loads it.
     import ctypes
