@@ -57,7 +57,7 @@ def answers(provenance: Provenance) -> dict[str, object]:
         "health": provenance.health(),
         "metadata": provenance.metadata(),
         "counters": provenance.counter_statistics(),
-        "models": provenance.models.newest(),
+        "models": list(provenance.models.newest()),
         "functions": provenance.function_statistics(),
         "dropped": provenance.dropped(),
         "prunings": provenance.prunings(),

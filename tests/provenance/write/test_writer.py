@@ -221,7 +221,7 @@ def test_the_model_of_a_version_is_the_newest_that_was_kept_by_then(
     found = [provenance.models.at(0, "main", version) for version in (2, 3, 7, 8, 99)]
     assert found == [None, early, early, late, late]
     assert provenance.models.at(0, "unknown", 9) is None
-    assert provenance.models.newest() == [late, other]
+    assert list(provenance.models.newest()) == [late, other]
 
 
 def test_the_latest_statistics_of_a_counter_are_kept(
