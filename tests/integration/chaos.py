@@ -29,10 +29,11 @@ from urllib.request import urlopen
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.launcher.application import TITLE
 from chimbuko.launcher.services.brokerdoor import BrokerDoor
+from chimbuko.monitor.sampling.identity import start_ticks_of
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.runtime.runs.scratch import left_behind
-from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, command_line
+from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, command_line, descendants
 from tests.integration.faults import assert_all_counted_once, assert_all_stored_once
 from tests.patience import PATIENCE_S
 from tests.postgresql import PostgresqlServer
@@ -56,6 +57,7 @@ sys.exit({CODE})
 LATEST_S = 4.0
 """Latest moment of a signal: the program and its analysis take about so long."""
 STOPPED_S = 1.0
+LOOK_S = 0.05
 MARK = "CHIMBUKO_CHAOS"
 """Environment variable by which each process of a run is known, whoever started it."""
 
@@ -152,6 +154,8 @@ class Chaos:
         environment |= site.variables if site else {}
         self.run = Run(folder / "run", *words, folder / "program.py", environment=environment)
         self._struck: set[str] = set()
+        self._seen: dict[int, int] = {}
+        """Start of each process of the run that was ever seen, in ticks."""
         self._broker_folder: Path | None = None
 
     def check(self) -> None:
@@ -163,13 +167,14 @@ class Chaos:
             Something of that is not so.
         """
         strikes = [threading.Thread(target=self._strike, args=(one,)) for one in self._strikes]
-        for thread in strikes:
+        watch = threading.Thread(target=self._watch)
+        for thread in (watch, *strikes):
             thread.start()
         self._note_broker()
         if any(strike.part == DASHBOARD for strike in self._strikes):
             self._visit()
         code = self.run.end()
-        for thread in strikes:
+        for thread in (watch, *strikes):
             thread.join()
         assert code == CODE, self.run.output
         assert "Traceback" not in self.run.output, self.run.output
@@ -197,13 +202,28 @@ class Chaos:
                         os.kill(pid, signal.SIGCONT)
                 return
 
-    def _processes(self) -> Iterator[int]:
-        """Yield the processes of the run, and of no other on this machine."""
+    def _processes(self) -> list[int]:
+        """Return the processes of the run, and no other on this machine.
+
+        Most of ours write their title over their environment: they are known by who has started them, for as
+        long as that one lives.
+        """
         mark = f"{MARK}={self._mark}".encode()
+        found = {self.run.process.pid, *descendants(self.run.process.pid)}
         for path in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if mark in (path / "environ").read_bytes().split(b"\0"):
-                    yield int(path.name)
+                    found.add(int(path.name))
+        for pid in found:
+            if (start := start_ticks_of(pid)) is not None:
+                self._seen[pid] = start
+        return [pid for pid, start in self._seen.copy().items() if start_ticks_of(pid) == start]
+
+    def _watch(self) -> None:
+        """See all processes of the run while it goes on."""
+        while self.run.process.poll() is None:
+            self._processes()
+            time.sleep(LOOK_S)
 
     def _note_broker(self) -> None:
         """Note where the broker's socket is, as long as that can be known."""
@@ -220,7 +240,7 @@ class Chaos:
 
     def _assert_nobody_is_left(self) -> None:
         deadline_s = time.monotonic() + PATIENCE_S
-        while (left := [*self._processes()]) and time.monotonic() < deadline_s:
+        while (left := self._processes()) and time.monotonic() < deadline_s:
             time.sleep(0.05)
         assert not left, [command_line(pid) for pid in left]
 

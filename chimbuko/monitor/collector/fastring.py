@@ -41,8 +41,14 @@ class _Slice(msgspec.Struct):
     """Mask of the rows that are taken; None if none is."""
 
 
+KEPT_US = 900_000_000
+"""Time for which rows are kept, in µs: a call that they explain has ended a few seconds ago. Without
+such a limit memory would grow for hours, until there are ``capacity`` rows.
+"""
+
+
 class SliceRing:
-    """Rows in slices that end later and later: the newest slices, up to ``capacity`` rows."""
+    """Rows in slices that end later and later: the newest slices, up to ``capacity`` rows of ``KEPT_US``."""
 
     def __init__(self, dtype: np.dtype[np.void], capacity: int) -> None:
         self._none = np.zeros(0, dtype)
@@ -57,7 +63,8 @@ class SliceRing:
             return
         self._slices.append(_Slice(rows, int(ends_us(rows).max())))
         self._count += len(rows)
-        while self._count > self._capacity:
+        oldest_us = self._slices[-1].last_us - KEPT_US
+        while self._count > self._capacity or self._slices[0].last_us < oldest_us:
             self._count -= len(self._slices.popleft().rows)
 
     def take(self, begin_us: int, end_us: int) -> Rows:
@@ -80,6 +87,8 @@ class SliceRing:
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 MOST_READINGS = 16_384
 """Some 1.2 kB each, 20 MB in all: 60 s of five threads at 20 ms."""
+READINGS_KEPT_US = 300_000_000
+"""Time for which they are kept, in µs: where looks are rare so many readings come in an hour only."""
 RESTLESS_PER_S = 1_000
 """A thread that is put on a core so often may be one that is moved all the time."""
 MUCH_WAITED = 0.2
@@ -242,6 +251,8 @@ class FastRing:
                 self._new.append(pair)
                 self._latest.append(pair)
                 has_waited = has_waited or _has_waited(before, now)
+        while self._pairs and self._pairs[0].now.time_us < self._pairs[-1].now.time_us - READINGS_KEPT_US:
+            self._pairs.popleft()
         return has_waited
 
     def latest(self) -> Iterator[ThreadLook]:

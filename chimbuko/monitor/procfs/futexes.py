@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from chimbuko.monitor.procfs.systemcalls import FUTEX, NAPS, argument, system_call
+from chimbuko.monitor.procfs.systemcalls import FUTEX, NAPS, argument, polls_for_a_time, system_call
 
 _WAIT, _WAIT_BITSET = 0, 9
 _OPERATION, _PRIVATE = 0x7F, 0x80
@@ -40,7 +40,7 @@ def futex_wait(data: bytes) -> FutexWait | None:
 def sleeps_for_a_time(data: bytes) -> bool:
     """Return whether a thread sleeps until a time that it has named, by ``syscall``."""
     first = data.split(b" ", 1)[0]
-    if system_call(data) in NAPS:
+    if system_call(data) in NAPS or polls_for_a_time(data):
         return True
     return first.isdigit() and int(first) in FUTEX and bool(argument(data, 3))
 

@@ -19,6 +19,9 @@ _X86_64 = {
     "streams": (0, 1, 19, 20),
     "sized": (0, 1, 17, 18),
     "placed": (17, 18),
+    "timed_third": (7, 271),
+    "timed_fourth": (232, 281),
+    "timed_fifth": (23, 270),
     "poll": (7, 271),
     "select": (23, 270),
 }
@@ -35,6 +38,9 @@ _ARM64 = {
     "streams": (63, 64, 65, 66),
     "sized": (63, 64, 67, 68),
     "placed": (67, 68),
+    "timed_third": (73,),
+    "timed_fourth": (22,),
+    "timed_fifth": (72,),
     "poll": (73,),
     "select": (72,),
 }
@@ -60,6 +66,14 @@ LOCKS = _set("futexes", "file_locks")
 NAPS = _set("naps") | {NAP}
 CHILDREN = _set("children")
 CONDITIONS = frozenset([CONDITION])
+_TIMEOUT_AT = (
+    dict.fromkeys(_set("timed_third"), 2)
+    | dict.fromkeys(_set("timed_fourth"), 3)
+    | dict.fromkeys(_set("timed_fifth"), 4)
+)
+"""Position of the argument that ends a wait for descriptors after a time, by system call."""
+_FOR_EVER = (None, 0, 2**32 - 1, 2**64 - 1)
+"""Values of that argument without a time: no pointer, and -1."""
 _SIZED, _PLACED = _set("sized"), _set("placed")
 """System calls whose third argument is how many bytes they move, and whose fourth is from where on."""
 STREAMS = _set("streams")
@@ -102,6 +116,13 @@ def argument(data: bytes, at: int) -> int | None:
         return int(data.split()[at + 1], 16)
     except (IndexError, ValueError):
         return None
+
+
+def polls_for_a_time(data: bytes) -> bool:
+    """Return whether a thread waits for descriptors until a time that it has named, by ``syscall``."""
+    first = data.split(b" ", 1)[0]
+    at = _TIMEOUT_AT.get(int(first)) if first.isdigit() else None
+    return at is not None and argument(data, at) not in _FOR_EVER
 
 
 def moved_at(data: bytes, position: int) -> tuple[int, int]:

@@ -155,11 +155,7 @@ def stuck(span: Span) -> Iterator[Finding]:
         if not is_stopped:
             # Who waits for others that run, or ran until just now, as a shell and mpirun do, is in order.
             periods = min(periods, span.still_periods)
-            known = span.standstills.get(pid)
-            is_known = known is not None and (
-                known.is_deadlock or all(wait.is_for_a_time for wait in known.waits)
-            )
-            if len(still) < len(by_process) or periods < STILL_PERIODS or is_known:
+            if len(still) < len(by_process) or periods < STILL_PERIODS or _is_known(span, pid):
                 continue
         who = f"the {number_of(len(threads), 'threads')} of process {pid}"
         yield Finding(
@@ -170,6 +166,15 @@ def stuck(span: Span) -> Iterator[Finding]:
             else f"see what each waits for (gdb -p {pid}, py-spy dump): a lock, a message, or input",
             tuple(sorted(thread.tid for thread in threads)),
         )
+
+
+def _is_known(span: Span, pid: int) -> bool:
+    """Return whether a process is in a deadlock, which is said of it, or some thread of the program will act
+    at a time that it has named.
+    """
+    known = span.standstills.get(pid)
+    is_deadlock = known is not None and known.is_deadlock
+    return is_deadlock or any(wait.is_for_a_time for one in span.standstills.values() for wait in one.waits)
 
 
 def deadlocked(span: Span) -> Iterator[Finding]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from benchmarks.conversion import Flag, detours, flags_of
 from chimbuko.capture.formats.conversion import convert
@@ -42,7 +41,7 @@ def first_steps(stream: StreamName, steps: int, folder: Path) -> StreamName:
     with StreamWriter(path) as writer:
         for step in found[:steps]:
             writer.write_step(step.events, step.comms, step.counters, names, step.details, step.operations)
-    return replace(stream, path=path)
+    return stream._replace(path=path)
 
 
 def back(streams: list[StreamName], folder: Path, end: str) -> list[StreamName]:
@@ -193,7 +192,7 @@ def of_two_programs(folder: Path) -> list[StreamName]:
         (own := folder / program).mkdir()
         for stream in shifted(own, shift_us):
             path = stream.path.rename(folder / f"tau-metrics-{program}-{stream.rank}.bp")
-            found.append(replace(stream, program=program, path=path))
+            found.append(stream._replace(program=program, path=path))
     return found
 
 
@@ -234,7 +233,7 @@ def test_programs_that_have_the_same_ranks_in_a_folder(tmp_path: Path) -> None:
 def test_programs_of_one_job_keep_their_ranks(tmp_path: Path) -> None:
     """A job of two programs has one numbering, and messages between them."""
     streams = [
-        replace(stream, program=program)
+        stream._replace(program=program)
         for stream, program in zip(shifted(tmp_path, 0), ("solver", "coupler"), strict=True)
     ]
     merged = merge(streams, [], tmp_path / "all.pfw", is_aligned=False)

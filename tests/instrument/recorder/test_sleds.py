@@ -66,3 +66,34 @@ def test_under_a_debugger_they_are_left_alone_and_that_is_said(program: Path, tm
         said == "functions compiled with -fxray-instrument are not recorded: a debugger watches the program"
     )
     assert "work" not in stream.calls()
+
+
+STRICT = """
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    (void)count;
+    if (prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0) != 0)
+        return 77;
+    execv(words[1], words + 1);
+    return 1;
+}
+"""
+
+
+def test_where_code_may_not_be_changed_they_are_left_alone_and_that_is_said(
+    program: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "strict.c").write_text(STRICT)
+    strict = tmp_path / "strict"
+    subprocess.run(["cc", str(tmp_path / "strict.c"), "-o", str(strict)], check=True)
+    if subprocess.run([strict, "/bin/true"]).returncode == 77:
+        pytest.skip("the system has no policy of W^X for a process (Linux 6.3)")
+    streams = record(tmp_path, [strict, program, "1", "10"])
+    (stream,) = (stream for stream in streams if stream.names.program == "sleds")
+    said = stream.metadata("Recorder's Call Sites")
+    assert said.startswith(
+        "functions compiled with -fxray-instrument are not recorded: the system does not let"
+    )

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from chimbuko.instrument.tracer.places import Place, Places
 
@@ -28,7 +30,11 @@ def launched(said: Sequence[dict[str, str]]) -> Iterator[list[int]]:
     words = [sys.executable, "-c", LAUNCHER, json.dumps(said)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None
-        yield [int(pid) for pid in launcher.stdout.readline().split()]
+        pids = [int(pid) for pid in launcher.stdout.readline().split()]
+        # A process that is about to become another program has no environment for a moment.
+        while not all(Path(f"/proc/{pid}/environ").read_bytes() for pid in pids):
+            time.sleep(0.01)
+        yield pids
         launcher.communicate("")
 
 

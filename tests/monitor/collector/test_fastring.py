@@ -11,8 +11,13 @@ import time
 import tracemalloc
 from pathlib import Path
 
-from chimbuko.monitor.collector.fastring import FastRing
+import numpy as np
+import pytest
+
+from chimbuko.monitor.collector import fastring
+from chimbuko.monitor.collector.fastring import KEPT_US, FastRing, SliceRing
 from chimbuko.monitor.procfs.systemcalls import LOCKS, PIPE
+from chimbuko.monitor.samples.rows import CORE
 from chimbuko.monitor.sampling.procreader import ProcReader
 
 FOREVER = 1 << 60
@@ -154,3 +159,19 @@ def test_the_last_look_says_who_sleeps() -> None:
         ring.close()
         sleeper.kill()
         spinner.kill()
+
+
+def test_what_is_old_is_kept_no_longer_however_little_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory would grow for hours where few threads are looked at."""
+    rows = SliceRing(CORE, 1_000)
+    for begin_us in range(0, 4 * KEPT_US, KEPT_US // 2):
+        one = np.zeros(1, CORE)
+        one["begin_us"] = begin_us
+        rows.put(one)
+    assert sorted(rows.take(-1, FOREVER)["begin_us"] / KEPT_US) == [2.5, 3.0, 3.5]
+    monkeypatch.setattr(fastring, "READINGS_KEPT_US", 0)
+    ring = FastRing(Scripted({"stat": [stat("R")], "schedstat": [b"100 0 1"]}))
+    for _ in range(5):
+        ring.read({7: 7})
+        time.sleep(0.001)
+    assert len(ring.take(0, FOREVER)) == 1

@@ -21,11 +21,24 @@ from chimbuko.monitor.procfs.systemcalls import (
     argument,
     is_frozen,
     moved_at,
+    polls_for_a_time,
     system_call,
 )
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="has numbers of x86-64")
 REST = b" 0x0 0x0 0x0 0x7ffc8006cda8 0x7f91f800c2ad\n"
+
+
+def test_waits_for_descriptors_that_a_time_ends() -> None:
+    for timed in (b"7 0x7f 0x1 0x1388", b"232 0x3 0x7f 0x10 0x1388", b"270 0x4 0x7f 0x0 0x0 0x7ffc"):
+        assert polls_for_a_time(timed + REST)
+    for endless in (
+        b"7 0x7f 0x1 0xffffffff",
+        b"232 0x3 0x7f 0x10 0xffffffffffffffff",
+        b"23 0x4 0x7f 0x0 0x0",
+    ):
+        assert not polls_for_a_time(endless + REST)
+    assert not polls_for_a_time(b"running\n") and not polls_for_a_time(b"0 0x3 0x7f 0x10" + REST)
 
 
 def test_the_bytes_that_a_call_on_a_file_moves() -> None:

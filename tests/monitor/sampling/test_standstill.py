@@ -58,6 +58,10 @@ def test_a_deadlock_is_a_finding_also_when_the_process_has_ended() -> None:
     still = thread(1, busy=0.0, state="S", still_periods=9)
     sleeping = Standstill(1, 0, 9_000_000, (SLEEPS,), is_deadlock=False)
     assert findings(span(still, standstills={1: sleeping})) == [], "it has named a time"
+    waiting = Standstill(1, 0, 9_000_000, (UNKNOWN, SLEEPS), is_deadlock=False)
+    assert findings(span(still, standstills={1: waiting})) == [], "its other thread has"
+    for_ever = Standstill(1, 0, 9_000_000, (UNKNOWN,), is_deadlock=False)
+    assert [each.kind for each in findings(span(still, standstills={1: for_ever}))] == ["stuck"]
     assert [each.kind for each in findings(span(still, standstills={1: one}))] == ["deadlock"]
 
 

@@ -42,6 +42,7 @@ extern char chimbuko_sled_begins[], chimbuko_sled_ends[], chimbuko_sled_jumps[];
 const Key *sled_functions __attribute__((visibility("hidden")));
 static struct sled *sleds;
 static uint32_t sled_count;
+static bool is_refused; /* a page of code */
 
 /* The number is in R10. Registers of arguments and results stay what they are. */
 #define TRAMPOLINE(name, caller, hook)                                                                       \
@@ -116,6 +117,7 @@ static uint8_t *make_stubs(uintptr_t lowest)
     }
     if (mprotect(page, PAGE, PROT_READ | PROT_EXEC) == 0)
         return page;
+    is_refused = true;
     munmap(page, PAGE);
     return NULL;
 }
@@ -172,6 +174,8 @@ static int compare_sleds(const void *one, const void *other)
 bool find_sleds(void)
 {
     dl_iterate_phdr(look_at_binary, NULL);
+    if (is_refused)
+        return true;
     Key *keys = sled_count == 0 ? NULL : malloc(sled_count * sizeof *keys);
     if (keys == NULL) {
         sled_count = 0;
@@ -230,6 +234,8 @@ static uint32_t count_of_function(uint32_t first)
 
 void arm_all_sleds(const char **obstacle)
 {
+    if (*obstacle == NULL && is_refused)
+        *obstacle = "the system does not let a program make code";
     for (uint32_t first = 0, count; first < sled_count && *obstacle == NULL; first += count) {
         count = count_of_function(first);
         if (!protect(first, count, PROT_READ | PROT_WRITE | PROT_EXEC)) {

@@ -1,0 +1,37 @@
+"""Flags of compilers, by the compiler at hand."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from chimbuko.cli.execute.ccflags import compiler_at_hand, function_flags
+
+
+def a_compiler(folder: Path, name: str, says: str) -> str:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_compiler_is_the_one_that_the_user_would_run(tmp_path: Path) -> None:
+    a_compiler(tmp_path, "cc", "gcc 12")
+    assert compiler_at_hand({"CC": "clang -m64", "PATH": str(tmp_path)}) == "clang"
+    assert compiler_at_hand({"PATH": str(tmp_path)}) == "cc"
+    a_compiler(tmp_path, "mpicc", "gcc 12")
+    assert compiler_at_hand({"PATH": str(tmp_path)}) == "mpicc"
+
+
+def test_without_clang_the_compiler_is_asked_for_hooks(tmp_path: Path) -> None:
+    hooks = ("-finstrument-functions",)
+    assert function_flags(a_compiler(tmp_path, "gcc", "gcc (Debian) 12.2.0")) == hooks
+    assert function_flags(a_compiler(tmp_path, "apples", "Apple clang version 15")) == hooks
+    assert function_flags(str(tmp_path / "none")) == hooks
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="functions are prepared on x86-64 only")
+def test_clang_is_asked_to_prepare_functions(tmp_path: Path) -> None:
+    assert "-fxray-instrument" in function_flags(a_compiler(tmp_path, "mpicc", "clang version 14.0.6"))
