@@ -9,8 +9,8 @@ from chimbuko.provenance.nodes.nodelist import NodeFacts, node_facts, sampled_no
 from chimbuko.provenance.query.runreader import RunReader
 
 WAITING = ("throttled", "oversubscribed", "analysis beside workers", "foreign load")
-"""Kinds of findings by which threads wait for cores. Of several of one node the waits count for the
-first.
+"""Kinds of findings by which threads wait for cores. Of several of one node the waits count for the one that
+lasted longest, and of those that lasted as long for that which took most.
 """
 
 
@@ -43,11 +43,13 @@ def node_costs(reader: RunReader) -> list[NodeCost]:
 
 def _cost(node: str, facts: NodeFacts) -> NodeCost | None:
     waiting = [one for one in facts.findings if one.kind in WAITING]
-    first = min(waiting, key=lambda one: WAITING.index(one.kind), default=None)
     waited_us = float(sum(rank.waited_us for rank in facts.ranks))
-    if first is None or waited_us <= 0.0:
+    if not waiting or waited_us <= 0.0:
         return None
+    first, *further = waiting
+    also = "".join(f" Also, {one.text}." for one in further)
     sentence = (
-        f"On {node} {first.text}: its threads waited {duration(waited_us)} for a core in all; {first.advice}."
+        f"On {node} {first.text}: its threads waited {duration(waited_us)} for a core in all; "
+        f"{first.advice}.{also}"
     )
     return NodeCost(node, first.kind, sentence, waited_us, first.times[0][0])

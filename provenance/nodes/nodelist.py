@@ -62,7 +62,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     end_us: int
     ranks: list[NodeRank]
     findings: list[DatedFinding]
-    """Findings, those that lasted longest first."""
+    """Findings, those that lasted longest first, and of those in the order of the sums."""
     parts: list[NodePart]
     """Parts of its hardware; empty if no agent reported them."""
     cores: int
@@ -159,7 +159,9 @@ def thread_times(reader: RunReader, node: str) -> ThreadTimes:
 
 
 def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:
-    """Return the findings of all sums, by their kind."""
+    """Return the findings of all sums, by their kind: those that lasted longest first, and of those that
+    lasted as long, in the order in which their last sum has them.
+    """
     last: dict[str, NodeBatch] = {}
     times: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for batch in sums:
@@ -170,13 +172,13 @@ def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:
             times[kind].append((begin_us, end_us))
             last[kind] = batch
     found = [
-        DatedFinding(one.kind, one.text, one.advice, times[kind])
+        (sum(begin_us - end_us for begin_us, end_us in times[kind]), place, kind, one)
         for kind, batch in last.items()
-        for one in batch.findings
+        for place, one in enumerate(batch.findings)
         if one.kind == kind
     ]
-    found.sort(key=lambda one: (-sum(end_us - begin_us for begin_us, end_us in one.times), one.kind))
-    return found
+    found.sort(key=lambda one: one[:3])
+    return [DatedFinding(kind, one.text, one.advice, times[kind]) for _, _, kind, one in found]
 
 
 def _sums(reader: RunReader, node: str) -> list[NodeBatch]:

@@ -15,7 +15,7 @@ import msgspec
 from chimbuko.causes.evidence.nodeevidence import NodeEvidence
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.tracker import Changes
-from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
+from chimbuko.causes.kinds.heldup import AND_OTHERS, WAITED_FOR_CORE
 from chimbuko.causes.kinds.registry import CAUSES, IN_NODE
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED
 from chimbuko.causes.part import Part
@@ -54,8 +54,12 @@ def because(found: Recurrence, lost: Lost, nodes: NodeEvidence | None = None) ->
     kind, us = max(kinds.items(), key=lambda one: (one[1], one[0]), default=(NOT_EXPLAINED.id, 0))
     if kind not in IN_NODE or us < MOST * kinds.total():
         return found
-    names = (name for (of, name), part_us in lost.items() if of == kind and part_us >= MOST * us)
-    by = next(filter(None, names), "")
+    others = Counter({name: part_us for (of, name), part_us in lost.items() if of == kind and name})
+    by = ""
+    if others.total() >= MOST * us:
+        # Of several that took the cores together none may have taken most, and yet it is not the ranks' doing.
+        by, most_us = others.most_common(1)[0]
+        by += "" if most_us >= MOST * us or by.endswith(AND_OTHERS) else AND_OTHERS
     ranks, cores = 0, 0
     if kind == WAITED_FOR_CORE.id and not by and nodes is not None:
         ranks, cores = nodes.sharing(found.program, found.ranks)

@@ -24,6 +24,8 @@ THROTTLED_SHARE = 0.5
 """Share of the wait for which the control group must have been kept from its cores, to be named."""
 MOST_OF_STOP = 0.5
 """Share of a stop: a call that holds so much of it holds all of it."""
+AND_OTHERS = " and others"
+"""End of a name that stands for several processes, none of which took a core for most of the time."""
 LONGER = 1.25
 """Factor by which a period must be longer than what was lost in it for a sentence to give both."""
 
@@ -105,7 +107,7 @@ def culprit(waited_us: float, rivals: tuple[Rival, ...]) -> Rival | None:
     ran_us = sum(one.ran_us for one in foreign)
     if not foreign or ran_us < CULPRIT_SHARE * waited_us:
         return None
-    others = " and others" if len({one.name for one in foreign}) > 1 else ""
+    others = AND_OTHERS if len({one.name for one in foreign}) > 1 else ""
     return replace(foreign[0], name=foreign[0].name + others, ran_us=ran_us)
 
 

@@ -53,7 +53,21 @@ def is_held_up(thread: ThreadSpan) -> bool:
     return cut_off_per_s(thread) > CUT_OFF_PER_S
 
 
-def oversubscribed(span: Span) -> Iterator[Finding]:
+def taken_cores(span: Span) -> Iterator[Finding]:
+    """Threads wait for cores that each other, processes of others or ours have: who has them most comes
+    first.
+    """
+    found = [*_oversubscribed(span), *_foreign_load(span), *_analysis_beside(span)]
+    # Of two that are alike the program's own comes first: that can be helped.
+    found.sort(key=lambda one: -one[0])
+    return (finding for _, finding in found)
+
+
+Taken = tuple[float, Finding]
+"""Time for which others had cores that threads waited for, in seconds, and what is said of it."""
+
+
+def _oversubscribed(span: Span) -> Iterator[Taken]:
     """More threads want to run than there are cores for them, and hold each other up."""
     for cpus, threads in groups(span).items():
         # Those are not held up by the core, and one each would not help them.
@@ -69,13 +83,39 @@ def oversubscribed(span: Span) -> Iterator[Finding]:
         if len(cpus) < round(at_once) < FEWER_AT_ONCE * len(threads):
             who += f", {at_once:.0f} at a time,"
         fewer = f"{len(cpus)} of them" if processes == 1 else f"{number_of(len(cpus), 'ranks')} here"
-        yield Finding(
-            "oversubscribed",
-            f"{who} share {cores} ({format_cpulist(cpus)}): "
-            f"each runs {format_share(_mean_busy(threads))} of the time, {_waiting(held_up)}",
-            f"give each a core of its own (srun -c, mpirun --bind-to core), or start {fewer}",
-            tuple(sorted(thread.tid for thread in threads)),
+        own_s = _ran_beside_s(threads)
+        yield (
+            own_s,
+            Finding(
+                "oversubscribed",
+                f"{who} share {cores} ({format_cpulist(cpus)}): "
+                f"each runs {format_share(_mean_busy(threads))} of the time, "
+                f"{_waiting(held_up)}{_for_whom(span, cpus, own_s, at_once)}",
+                f"give each a core of its own (srun -c, mpirun --bind-to core), or start {fewer}",
+                tuple(sorted(thread.tid for thread in threads)),
+            ),
         )
+
+
+def _ran_beside_s(threads: list[ThreadSpan]) -> float:
+    """Return how long the others of these threads ran beside one of them, on average in seconds.
+
+    While one waits its cores are theirs or a foreign process's: of two threads and eight spinners on a core,
+    each waits nine tenths of the time, and one of these for the other thread.
+    """
+    return (len(threads) - 1) / len(threads) * sum(thread.user_s + thread.system_s for thread in threads)
+
+
+def _for_whom(span: Span, cpus: tuple[int, ...], own_s: float, at_once: float) -> str:
+    """Return whom these threads wait for, and what each could run without others; empty if there are none."""
+    others_s = foreign_s(span, cpus)
+    if others_s <= FOREIGN_SHARE * sum(span.cores[cpu].total_s for cpu in cpus if cpu in span.cores):
+        return ""
+    others = format_share(others_s / (own_s + others_s))
+    own = format_share(own_s / (own_s + others_s))
+    parts = [f"{others} for others", f"{own} for each other"]
+    named = ", ".join(parts if others_s > own_s else parts[::-1])
+    return f": {named}; without others each could run {format_share(min(1.0, len(cpus) / at_once))}"
 
 
 def _at_once(threads: list[ThreadSpan]) -> float:
@@ -115,7 +155,7 @@ def _waiting(threads: list[ThreadSpan]) -> str:
 def sampler_beside(span: Span) -> Iterator[Finding]:
     """The sampler takes the core of a worker."""
     samplers = [thread for thread in span.threads.values() if thread.kind == SAMPLER]
-    crowded = {tid for finding in oversubscribed(span) for tid in finding.threads}
+    crowded = {tid for _, finding in _oversubscribed(span) for tid in finding.threads}
     for sampler in samplers:
         beside = [
             thread
@@ -141,7 +181,7 @@ def _has_run_on(thread: ThreadSpan, cpu: int) -> bool:
     return cpu in thread.cpus and (thread.processor in (cpu, -1) or thread.migrations > 0)
 
 
-def foreign_load(span: Span) -> Iterator[Finding]:
+def _foreign_load(span: Span) -> Iterator[Taken]:
     """Processes that are not watched take time on cores that workers wait for."""
     waiting, cpus, total_s = _waited_for(span)
     not_own_s = foreign_s(span, cpus)
@@ -150,32 +190,36 @@ def foreign_load(span: Span) -> Iterator[Finding]:
     if taken_s > FOREIGN_SHARE * total_s:
         own_nice, their_nice = _niceness(span, waiting)
         is_behind = own_nice > their_nice
-        yield Finding(
-            "foreign load",
+        text = (
             f"others take {format_share(taken_s / total_s)} of {_named(cpus)}, this program "
             f"{format_share(own_s / total_s)}; {len(waiting)} of its threads waited for a core; "
             f"{_whose(span, taken_s, total_s)}"
-            f"{f'; it runs at niceness {own_nice}, and they at {their_nice}' if is_behind else ''}",
+            f"{f'; it runs at niceness {own_nice}, and they at {their_nice}' if is_behind else ''}"
+        )
+        advice = (
             "start it without nice: they go first"
             if is_behind and own_nice > 0
-            else "look for what else runs there (top), or ask for nodes of your own",
-            tuple(sorted(thread.tid for thread in waiting)),
+            else "look for what else runs there (top), or ask for nodes of your own"
         )
+        yield taken_s, Finding("foreign load", text, advice, tuple(sorted(one.tid for one in waiting)))
 
 
-def analysis_beside(span: Span) -> Iterator[Finding]:
+def _analysis_beside(span: Span) -> Iterator[Taken]:
     """Processes of ours take time on cores that workers wait for."""
     waiting, cpus, total_s = _waited_for(span)
     taken_s = _analysis_s(span, foreign_s(span, cpus))
     if taken_s > ANALYSIS_SHARE * total_s:
         longest = max(thread.waited_share or 0.0 for thread in waiting)
         who = number_of(len(waiting), "threads")
-        yield Finding(
-            "analysis beside workers",
-            f"the analysis itself takes {format_share(taken_s / total_s)} of {_named(cpus)}, "
-            f"for which {who} waited up to {format_share(longest)} of the time",
-            "leave it cores without workers ('chimbuko model agents RUN' says how many)",
-            tuple(sorted(thread.tid for thread in waiting)),
+        yield (
+            taken_s,
+            Finding(
+                "analysis beside workers",
+                f"the analysis itself takes {format_share(taken_s / total_s)} of {_named(cpus)}, "
+                f"for which {who} waited up to {format_share(longest)} of the time",
+                "leave it cores without workers ('chimbuko model agents RUN' says how many)",
+                tuple(sorted(thread.tid for thread in waiting)),
+            ),
         )
 
 

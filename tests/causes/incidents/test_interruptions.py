@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import pytest
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incident import Incident
-from chimbuko.causes.incidents.interruptions import Interruptions, is_among
+from chimbuko.causes.incidents.interruptions import Interruptions, because, is_among
 from chimbuko.causes.incidents.sentence import recurrence_sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
+from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
 from chimbuko.causes.recurrence import Recurrence
 from tests.causes.flagged import flag
 from tests.causes.nodes import batch, names, thread
@@ -109,6 +112,29 @@ def test_what_turned_out_to_be_ordinary_still_says_how_long_such_delays_are() ->
         few.acquit(0, 5000.0)
     (found,) = few.found()
     assert (found.calls, found.longest_us) == (12, 8192)
+
+
+@pytest.mark.parametrize(
+    ("lost", "by", "ranks"),
+    [
+        ({"": 70, "spin": 30}, "", 3),
+        ({"": 10, "spin": 60, "make": 30}, "spin", 0),
+        ({"": 10, "spin": 45, "make": 25, "tar": 20}, "spin and others", 0),
+        ({"": 10, "spin and others": 45, "make": 25, "tar": 20}, "spin and others", 0),
+    ],
+)
+def test_ranks_that_share_cores_are_no_cause_where_others_took_these(
+    lost: dict[str, int], by: str, ranks: int
+) -> None:
+    tracker, few = IncidentTracker(), Interruptions()
+    there = [msgspec.structs.replace(one, cpus="0-1") for one in names(3)]
+    tracker.put_samples(batch([thread(rank, -60_000, 0) for rank in range(3)], names=there))
+    tracker.put(short(40))
+    few.take(tracker.update())
+    (found,) = few.found()
+    lost_us = Counter({(WAITED_FOR_CORE.id, name): us for name, us in lost.items()})
+    told = because(found, lost_us, tracker.evidence.nodes)
+    assert (told.cause, told.by, told.ranks_there) == (WAITED_FOR_CORE.id, by, ranks)
 
 
 @pytest.mark.parametrize(

@@ -127,9 +127,57 @@ def test_ranks_that_share_cores_are_counted() -> None:
 
 
 def test_own_threads_that_share_a_core_with_a_thief_have_both_findings() -> None:
-    """Of three on a core two are its own: while each of these waits for 6.7 s, the thief runs for 3.3."""
-    made = span(*(thread(tid, busy=0.33, waited_s=6.7) for tid in (1, 2)), cores={0: 1.0})
-    assert kinds(made) == ["oversubscribed", "foreign load"]
+    """Of three on a core two are its own: while each of these waits for 6.6 s, the thief runs for 3.2."""
+    made = span(*(thread(tid, busy=0.34, waited_s=6.6) for tid in (1, 2)), cores={0: 1.0})
+    own, foreign = findings(made)
+    assert own.text == (
+        "2 threads of 2 processes share 1 core (0): each runs 34 % of the time, and waits for a core up to "
+        "66 % of it: 52 % for each other, 48 % for others; without others each could run 50 %"
+    )
+    assert foreign.kind == "foreign load" and foreign.text.startswith("others take 32 % of core 0")
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (
+            span(
+                *(thread(tid, busy=0.1, waited_s=9.0, pid=1) for tid in (1, 2)),
+                cores={0: 1.0},
+                others={("spin", "eve"): OtherLoad(8.0, 8)},
+            ),
+            [
+                "others take 80 % of core 0, this program 20 %; 2 of its threads waited for a core; others are "
+                "8 processes of eve (spin), 80 % together",
+                "2 threads share 1 core (0): each runs 10 % of the time, and waits for a core up to 90 % of "
+                "it: 89 % for others, 11 % for each other; without others each could run 50 %",
+            ],
+        ),
+        (
+            span(
+                *(thread(tid, (0, 1), busy=0.09, waited_s=9.1) for tid in range(4)),
+                cores={0: 1.0, 1: 1.0},
+            ),
+            [
+                "others take 82 % of cores 0-1, this program 18 %; 4 of its threads waited for a core; who "
+                "they are is unknown",
+                "4 threads of 4 processes share 2 cores (0-1): each runs 9 % of the time, and waits for a core "
+                "up to 91 % of it: 86 % for others, 14 % for each other; without others each could run 50 %",
+            ],
+        ),
+    ],
+)
+def test_who_takes_most_of_the_cores_that_threads_share_comes_first(made: Span, said: list[str]) -> None:
+    assert [one.text for one in findings(made)] == said
+
+
+def test_of_others_the_analysis_comes_first_where_it_takes_most() -> None:
+    made = span(
+        thread(1, busy=0.3, waited_s=6.0),
+        cores={0: 1.0},
+        others={(ITSELF, "root"): OtherLoad(4.5), ("thief", "root"): OtherLoad(2.5)},
+    )
+    assert kinds(made) == ["analysis beside workers", "foreign load"]
 
 
 def test_of_threads_that_come_and_go_it_is_said_how_many_there_are_at_a_time() -> None:

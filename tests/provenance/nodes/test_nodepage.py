@@ -65,6 +65,26 @@ def test_facts_are_those_of_all_sums(writer: Writer, provenance: Provenance) -> 
     )
 
 
+def test_the_waits_of_a_node_are_laid_to_who_took_most_and_the_others_are_named(
+    writer: Writer, provenance: Provenance
+) -> None:
+    """Findings of a sum come with that first which took most of the cores."""
+    foreign = NodeFinding("foreign load", "others take 80 % of core 0", "look who they are")
+    low = NodeFinding("memory low", "no memory", "use less")
+    for place, (found, first, then) in enumerate(
+        [([low, foreign, WAITED], foreign, WAITED), ([WAITED, foreign, low], WAITED, foreign)]
+    ):
+        total = batch([], periods=[thread(0, 0, 10_000, waited_us=9_000_000)], is_sum=True, findings=found)
+        total = msgspec.structs.replace(total, node=f"node{place}")
+        writer.write_samples([packed(total)])
+        (cost,) = (one for one in node_costs(provenance.reader) if one.node == f"node{place}")
+        assert cost.kind == first.kind
+        assert cost.sentence == (
+            f"On node{place} {first.text}: its threads waited 9 s for a core in all; {first.advice}. "
+            f"Also, {then.text}."
+        )
+
+
 def test_lanes_are_of_the_finest_samples_that_cover_an_interval(
     writer: Writer, provenance: Provenance
 ) -> None:
