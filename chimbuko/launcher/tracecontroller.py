@@ -16,6 +16,7 @@ import msgspec
 from chimbuko.capture.trace.discovery import StreamName
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.errors import ServiceError
+from chimbuko.core.files import write_atomically
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.offline.spec import UNDELIVERED_CODE, OfflineNews, OfflineSpec, RecordedStreamSpec
 from chimbuko.launcher.outcome.progress import Progress
@@ -120,6 +121,9 @@ class TraceController:
     def _start(self, place: StorePlace) -> Service:
         services, trace = self._services, self._trace
         numbers = {program: number for number, program in enumerate(services.programs)}
+        with suppress(OSError):
+            # The list of runs has them, as the command says nothing but where the trace is.
+            write_atomically(self._run.programs_path, msgspec.json.encode(numbers))
         scratch = scratch_folder(place.info.id, agents_part(trace.node))
         note_run(scratch, self._run)
         ScratchNote(self._run, agents_part(trace.node), scratch).write()

@@ -19,6 +19,8 @@ AWAIT = "await "
 """Beginning of the names under which coroutines that await are recorded."""
 LEAST_SHARE = 0.005
 """Share of the whole below which a part is not named in a sentence: it would be 0 %."""
+ALIKE = 0.01
+"""Share by which the time of a run's only thread may differ from the run's to be told once."""
 _IO = re.compile(
     r"(MPI_File_\w+|p?(read|write)v?(64)?|open(64)?|close|f(data)?sync|f(open(64)?|close|read|write|flush|puts|gets))"
     r"( ?\(\))?$"
@@ -194,7 +196,23 @@ def _divided(spent: Mapping[str, float], sampled: Sampled) -> dict[str, float]:
 
 
 def _sentence(budget: Budget) -> str:
-    shares, total_us = budget.shares, max(budget.total_us, 1.0)
+    wall, whole = duration(budget.wall_us), duration(budget.total_us)
+    costs = _costs(budget)
+    if not budget.total_us:
+        # As of a run that was imported: it has the abnormal calls, and not what went on beside them.
+        return f"{wall}, and where this went is not on record; lost: {costs}"
+    told, total_us = _told(budget), budget.total_us
+    is_told = whole == wall or (budget.threads == 1 and abs(total_us - budget.wall_us) < ALIKE * total_us)
+    told = told if is_told else [whole, *told]
+    own = ", ".join(_own(one, total_us) for one in budget.functions[:MOST_NAMED])
+    named = f"; own code: {own}" if own else ""
+    begin = f"{number_of(budget.threads, 'threads')} in {wall}"
+    return f"{begin}: {', '.join(told)}{named}; lost: {costs}"
+
+
+def _told(budget: Budget) -> list[str]:
+    """Return the parts of the time that are worth a word, each with its share."""
+    shares, total_us = budget.shares, budget.total_us
     mpi = {
         "point to point": shares.point_to_point_us,
         "collective": shares.collective_us,
@@ -210,25 +228,28 @@ def _sentence(budget: Budget) -> str:
         ("waiting for a core", shares.waiting_us, {}),
         ("not recorded", shares.not_recorded_us, {}),
     ]
-    told = [
+    return [
         _percent(us, total_us) + f" {name}" + _inner(inner, total_us)
         for name, us, inner in parts
         if us >= LEAST_SHARE * total_us
     ]
+
+
+def _costs(budget: Budget) -> str:
+    """Return what was lost, with its share of the time where that is on record; ``nothing`` for none."""
+    total_us = budget.total_us
     lost = {
         "in incidents": budget.lost.incidents_us,
         "by what recurs": budget.lost.recurring_us,
         "by slow ranks": budget.lost.imbalance_us,
         "to the analysis": budget.lost.analysis_us,
     }
-    costs = [f"{duration(us)} ({_percent(us, total_us)}) {how}" for how, us in lost.items() if us > 0.0]
-    wall, whole = duration(budget.wall_us), duration(total_us)
-    # Of one thread they are the same.
-    told = told if whole == wall else [whole, *told]
-    own = ", ".join(_own(one, total_us) for one in budget.functions[:MOST_NAMED])
-    named = f"; own code: {own}" if own else ""
-    begin = f"{number_of(budget.threads, 'threads')} in {wall}"
-    return f"{begin}: {', '.join(told)}{named}; lost: {', '.join(costs) or 'nothing'}"
+    costs = [
+        f"{duration(us)}{f' ({_percent(us, total_us)})' if total_us else ''} {how}"
+        for how, us in lost.items()
+        if us > 0.0
+    ]
+    return ", ".join(costs) or "nothing"
 
 
 def _own(one: FunctionShare, total_us: float) -> str:

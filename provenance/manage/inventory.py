@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 from sqlalchemy import Connection, Engine, and_, func, literal_column, select
 
+from chimbuko.capture.trace.discovery import Transport
 from chimbuko.causes.recurrence import RecurrenceKind
+from chimbuko.provenance.manage.lifecycle import RUNNING
 from chimbuko.provenance.manage.transfer import TABLES_OF_RUNS
 from chimbuko.provenance.store.coarserlevels import LEVELS
 from chimbuko.provenance.store.engine import open_for_reading, store_errors
@@ -41,6 +45,17 @@ class RunTotals(msgspec.Struct, frozen=True):
         """Share of steps that were not analysed; None if none is known."""
         known = self.steps + self.gap_steps
         return self.gap_steps / known if known else None
+
+
+def duration_us(info: RunInfo, state: str, totals: RunTotals | None) -> int | None:
+    """Return the duration of a run, up to now while it goes on; None if it is not known.
+
+    A run of recorded traces lasted as long as the program did, however fast they were read.
+    """
+    if info.transport == Transport.RECORDED or state == "imported":
+        return totals.length_us if totals and totals.length_us else None
+    ended_us = info.ended_us or (time.time_ns() // 1000 if state == RUNNING else None)
+    return None if ended_us is None else max(0, ended_us - info.started_us)
 
 
 def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:

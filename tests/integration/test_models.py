@@ -66,6 +66,10 @@ def first(trace: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
+def test_a_recorded_trace_has_its_programs_in_the_list_of_runs(first: Run) -> None:
+    assert RunDirectory(first.folder).read_programs() == {"made": 0}
+
+
 def records_of(run: Run) -> list[CallRecord]:
     with open_run(RunDirectory(run.folder)) as provenance:
         found = provenance.calls.page(CallFilter(label=None), limit=10_000).calls

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -10,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.capture.trace.discovery import Transport
 from chimbuko.core.errors import ConfigError, StoreError
-from chimbuko.provenance.manage.inventory import RunTotals, totals_of_runs
+from chimbuko.provenance.manage.inventory import RunTotals, duration_us, totals_of_runs
 from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
 from chimbuko.provenance.store.engine import open_as_it_is
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
@@ -76,13 +74,11 @@ class RunsList:
         """Return the present list, for the page of ``this`` run or of none."""
         runs = list(readable_runs(self._folder))
         names = addresses(runs)
-        now_us = time.time_ns() // 1000
         of_store: dict[str, dict[str, RunTotals] | None] = {}
         listed = []
         for run, info in runs:
             state = state_of(run, info)
             totals, size = self._measured(run, info, state, of_store)
-            ended_us = info.ended_us or (now_us if state == RUNNING else None)
             listed.append(
                 ListedRun(
                     folder=run.path.name,
@@ -96,7 +92,7 @@ class RunsList:
                     is_this=run == this,
                     path=str(run.path),
                     ended_us=info.ended_us,
-                    duration_us=_duration_us(info, state, totals, ended_us),
+                    duration_us=duration_us(info, state, totals),
                     exit_code=info.exit_code,
                     ranks=totals.ranks if totals else None,
                     anomalies=totals.anomalies if totals else None,
@@ -130,12 +126,6 @@ class RunsList:
         size = left_bytes(run) if run.store_path.exists() else max(left_bytes(run), info.stored_bytes)
         self._totals[run.path] = marks, totals, size
         return totals, size
-
-
-def _duration_us(info: RunInfo, state: str, totals: RunTotals | None, ended_us: int | None) -> int | None:
-    if info.transport == Transport.RECORDED or state == "imported":
-        return totals.length_us if totals and totals.length_us else None
-    return None if ended_us is None else max(0, ended_us - info.started_us)
 
 
 def _program(run: RunDirectory, info: RunInfo) -> str:

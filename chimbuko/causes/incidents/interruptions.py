@@ -57,7 +57,7 @@ def because(found: Recurrence, lost: Lost, nodes: NodeEvidence | None = None) ->
     others = Counter({name: part_us for (of, name), part_us in lost.items() if of == kind and name})
     by = ""
     if others.total() >= MOST * us:
-        # Of several that took the cores together none may have taken most, and yet it is not the ranks' doing.
+        # None of several may have taken most, and yet it is not the ranks' doing.
         by, most_us = others.most_common(1)[0]
         by += "" if most_us >= MOST * us or by.endswith(AND_OTHERS) else AND_OTHERS
     ranks, cores = 0, 0

@@ -100,7 +100,7 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
 def headline(call: CallRecord, metric: str) -> str:
     """Return the line that says how long the call took, against what is usual of its function."""
     runtime_us = call.inclusive_us if metric == "inclusive" or not call.exit_us else call.exclusive_us
-    took = "took" if call.exit_us else "has not ended after"
+    took = "took" if call.exit_us else "had not ended after"
     took = f"{shown_name(call.function)} {took} {format_duration_us(runtime_us)}"
     return took + against_usual(runtime_us, call.expected_us, format_duration_us(call.expected_us))
 

@@ -13,8 +13,8 @@ from chimbuko.cli.shared.table import Column, Output
 from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.core.units import format_duration_us
 from chimbuko.launcher.outcome.recovery import recovery_lines
-from chimbuko.provenance.manage.inventory import RunTotals, stored_runs, totals_of_runs
-from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
+from chimbuko.provenance.manage.inventory import RunTotals, duration_us, stored_runs, totals_of_runs
+from chimbuko.provenance.manage.lifecycle import left_bytes, state_of
 from chimbuko.provenance.store.engine import open_as_it_is, open_for_reading
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo
 
@@ -43,7 +43,9 @@ class ListedRun(msgspec.Struct, frozen=True):
     """The program's; None while it runs and for recorded traces."""
     started_us: int
     duration_us: int | None
-    """Duration of the run, up to now while it goes on; None if it died."""
+    """Duration of the run, up to now while it goes on; of recorded traces that of the program. None if it
+    died, or that is not known.
+    """
     ranks: int | None
     """Number of ranks; None if the store cannot be read."""
     anomalies: int | None
@@ -147,15 +149,13 @@ def _totals(url: str, problems: list[str]) -> dict[str, RunTotals] | None:
 
 def _listed(info: RunInfo, run: RunDirectory | None, totals: RunTotals | None, size_bytes: int) -> ListedRun:
     state = state_of(run, info)
-    now_us = time.time_ns() // 1000
-    ended_us = info.ended_us or (now_us if state == RUNNING else None)
     return ListedRun(
         name=info.name,
         id=info.id,
         state=state,
         exit_code=info.exit_code,
         started_us=info.started_us,
-        duration_us=None if ended_us is None else ended_us - info.started_us,
+        duration_us=duration_us(info, state, totals),
         ranks=None if totals is None else totals.ranks,
         anomalies=None if totals is None else totals.anomalies,
         stored_bytes=size_bytes,

@@ -85,7 +85,7 @@ def test_a_rare_call_that_lost_little_is_normal_and_says_so(
 def test_call_that_has_not_ended_is_shown_with_its_time_so_far(show: Show) -> None:
     record = make_record(function="f", exit_us=0, is_final=False, severity_us=5_999_000.0)
     lines = show("0:1:3:0", record).stdout.splitlines()
-    assert lines[0] == "▲ f has not ended after 6.00 s instead of 1.00 ms"
+    assert lines[0] == "▲ f had not ended after 6.00 s instead of 1.00 ms"
     assert lines[3] == "It is recorded again when it ends. The calls after it are what it waits in."
 
 

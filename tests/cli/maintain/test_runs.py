@@ -121,6 +121,14 @@ def test_runs_are_listed_by_their_folders(run: RunDirectory, made: MadeRun) -> N
     assert lines[2].split()[3] == "0" and "2.50 s" in lines[2]
 
 
+def test_a_recorded_trace_took_as_long_as_its_program(made: MadeRun) -> None:
+    change(made.directory, transport="recorded", started_us=1_000_000, ended_us=3_500_000)
+    (listed,) = done()["runs"]
+    with open_run(made.directory) as provenance:
+        begin_us, end_us = provenance.steps.time_range() or (0, 0)
+    assert listed["duration_us"] == end_us - begin_us != 2_500_000
+
+
 def test_no_runs_are_reported(tmp_path: Path) -> None:
     result = runs()
     assert (result.exit_code, result.stdout) == (0, "")

@@ -147,8 +147,8 @@ def test_own_threads_that_share_a_core_with_a_thief_have_both_findings() -> None
                 others={("spin", "eve"): OtherLoad(8.0, 8)},
             ),
             [
-                "others take 80 % of core 0, this program 20 %; 2 of its threads waited for a core; others are "
-                "8 processes of eve (spin), 80 % together",
+                "others take 80 % of core 0, this program 20 %; 2 of its threads waited for a core; others "
+                "are 8 processes of eve (spin), 80 % together",
                 "2 threads share 1 core (0): each runs 10 % of the time, and waits for a core up to 90 % of "
                 "it: 89 % for others, 11 % for each other; without others each could run 50 %",
             ],
@@ -161,8 +161,9 @@ def test_own_threads_that_share_a_core_with_a_thief_have_both_findings() -> None
             [
                 "others take 82 % of cores 0-1, this program 18 %; 4 of its threads waited for a core; who "
                 "they are is unknown",
-                "4 threads of 4 processes share 2 cores (0-1): each runs 9 % of the time, and waits for a core "
-                "up to 91 % of it: 86 % for others, 14 % for each other; without others each could run 50 %",
+                "4 threads of 4 processes share 2 cores (0-1): each runs 9 % of the time, and waits for a "
+                "core up to 91 % of it: 86 % for others, 14 % for each other; without others each could "
+                "run 50 %",
             ],
         ),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +92,25 @@ def test_what_a_function_slept_is_told_with_it_and_one_thread_has_one_time() -> 
         "own code: fetch 80 % (asleep 75 %), parse 20 %; lost: nothing"
     )
     assert [one.slept_us for one in budget.functions] == [7.5e6, 1e4]
+
+
+@pytest.mark.parametrize(
+    ("threads", "total_us", "told"),
+    [
+        (1, 9.84e6, "1 thread in 9.84 s: 98 % computing or asleep, 2.4 % not recorded; "),
+        (1, 9.79e6, "1 thread in 9.84 s: 98 % computing or asleep, 1.9 % not recorded; "),
+        (1, 9.61e6, "1 thread in 9.84 s: 9.61 s, 100 % computing or asleep; "),
+        (2, 9.79e6, "2 threads in 9.84 s: 9.79 s, 98 % computing or asleep, 1.9 % not recorded; "),
+    ],
+)
+def test_the_time_of_the_only_thread_is_told_once(threads: int, total_us: float, told: str) -> None:
+    budget = make_budget(9.84e6, threads, total_us, {"f": 9.6e6}, 0.0, None, Lost())
+    assert budget.sentence.startswith(told)
+
+
+def test_of_a_run_without_a_record_of_its_threads_no_share_is_told() -> None:
+    budget = make_budget(51.3e6, 0, 0.0, {}, 0.0, None, Lost(incidents_us=8.49e6))
+    assert budget.sentence == "51.3 s, and where this went is not on record; lost: 8.49 s in incidents"
 
 
 def test_functions_with_too_few_calls_are_a_line() -> None:

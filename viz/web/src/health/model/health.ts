@@ -70,21 +70,28 @@ const CAME: Record<string, string> = { files: ', through files', sst: ', over SS
 /** Reduction of the data; in a run of seconds, the empty tables alone are larger than the trace. */
 const reduced = (times: number): string => (times >= 1.5 ? `${ratio(times)} less` : 'small');
 
+/** The first stage. Of an imported run there are the recorded calls, and none of the events that these were found in. */
+function application({ status, sums, transport }: Vitals): Station {
+  const name = 'application';
+  if (sums.rows === 0 && sums.calls > 0) return { name, figure: 'not on record', detail: `${plural(sums.calls, 'call')} without their trace`, warns: false };
+  const clock_s = status.clock_us / 1e6;
+  return {
+    name,
+    figure: clock_s > 0 ? `${count(Math.round(sums.rows / clock_s))} events/s` : 'no steps yet',
+    detail: `${count(sums.rows)} events, ${bytes(sums.size_bytes)}${CAME[transport] ?? ''}`,
+    warns: false,
+  };
+}
+
 export function pipeline(vitals: Vitals): Station[] {
   const { status, sums, storage, agent_sums, agents_total } = vitals;
   const hasEnded = status.state === 'ended';
-  const clock_s = status.clock_us / 1e6;
   const calls = missing(vitals.census);
   const lost = calls + sums.gap_steps + Object.values(sums.losses).reduce((sum, one) => sum + one, 0);
   const nothing = vitals.census.verdict === 'complete' ? 'nothing' : 'nothing known';
   const kept = storage.stored_bytes;
   return [
-    {
-      name: 'application',
-      figure: clock_s > 0 ? `${count(Math.round(sums.rows / clock_s))} events/s` : 'no steps yet',
-      detail: `${count(sums.rows)} events, ${bytes(sums.size_bytes)}${CAME[vitals.transport] ?? ''}`,
-      warns: false,
-    },
+    application(vitals),
     {
       name: 'lost',
       figure: lost === 0 ? nothing : calls > 0 ? plural(calls, 'call') : plural(sums.gap_steps, 'step'),

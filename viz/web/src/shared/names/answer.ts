@@ -96,7 +96,7 @@ export function callAnswer(record: CallSummary, metric: Run['config']['metric'],
   const where = ranked(`${record.program}:${record.rank}`, programs);
   if (record.label !== 'anomaly') return `${name} on ${where} took ${duration(took)}: a normal call.`;
   const times = againstUsual(took, record.expected_us);
-  if (open) return `${name} on ${where} has not ended after ${duration(took)}${times}: ${duration(record.severity_us)} lost so far.`;
+  if (open) return `${name} on ${where} had not ended after ${duration(took)}${times}: ${duration(record.severity_us)} lost by then.`;
   const [verb, place] = metric === 'exclusive' && record.children > 0 ? ['spent', ' in its own code'] : ['took', ''];
   return `${name} on ${where} ${verb} ${duration(took)}${place}${times}: ${duration(record.severity_us)} lost.`;
 }

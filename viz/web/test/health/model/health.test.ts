@@ -88,6 +88,10 @@ describe('the way of the events', () => {
     const lossy = pipeline(vitals({}, { gap_steps: 4, lossy_ranks: 1 }));
     expect(lossy.filter((one) => one.warns).map((one) => one.name)).toEqual(['lost']);
   });
+  test('of an imported run there are calls, and no events to count', () => {
+    const imported = vitals({ census: { ...census, verdict: 'unknown' } }, { rows: 0, size_bytes: 0, calls: 6624 }, { state: 'ended' });
+    expect(station(imported, 'application')).toMatchObject({ figure: 'not on record', detail: '6,624 calls without their trace', warns: false });
+  });
   test('a store elsewhere has no size, which is not 0', () =>
     expect(station(vitals({ storage: { trace_bytes: 1, stored_bytes: null } }), 'store')?.figure).toBe('elsewhere'));
   test('a store that is as large as the trace is not called less', () =>

@@ -86,9 +86,9 @@ describe('call', () => {
   test('no factor that nobody can imagine', () =>
     expect(callAnswer({ ...record, expected_us: 3 }, 'exclusive', 1)).toBe('relax_block on rank 1 spent 312 ms in its own code instead of 3 µs: 212 ms lost.'));
   test('no ratio without an expectation', () => expect(callAnswer({ ...record, expected_us: 0 }, 'exclusive', 1)).not.toContain('×'));
-  test('a call that has not ended', () =>
+  test('a call that had not ended when it was recorded, whether its run goes on or not', () =>
     expect(callAnswer({ ...record, exit_us: 0 }, 'exclusive', 1)).toBe(
-      'relax_block on rank 1 has not ended after 400 ms, 4× its usual 100 ms: 212 ms lost so far.',
+      'relax_block on rank 1 had not ended after 400 ms, 4× its usual 100 ms: 212 ms lost by then.',
     ));
   test('a normal call', () => expect(callAnswer({ ...record, label: 'normal' }, 'exclusive', 1)).toMatch(/a normal call\.$/));
 });
