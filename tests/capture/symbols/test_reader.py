@@ -195,6 +195,7 @@ def test_ranks_of_a_live_run_share_functions(app: Path, tmp_path: Path, transpor
 
 def test_run_says_why_functions_have_no_name(tmp_path: Path) -> None:
     bare = built(tmp_path, "-s", name="bare")
-    said = run(tmp_path, "--", "env", sys.executable, "-m", "tests.capture.symbols.traced_ranks", str(bare), "2")
+    words = ["env", sys.executable, "-m", "tests.capture.symbols.traced_ranks", str(bare), "2"]
+    said = run(tmp_path, "--", *words)
     assert said["unresolved"] == {"app": 3}
     assert said["unnamed"] == {"app": [f"{bare}: {STRIPPED}"]}
