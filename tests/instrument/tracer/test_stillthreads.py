@@ -124,7 +124,7 @@ def test_code_that_says_no_line_is_looked_at_like_other_code(monkeypatch: pytest
     """It ended the thread that hands over what is recorded, and with it the trace of the process."""
     monkeypatch.setattr(nap, "__code__", nap.__code__.replace(co_linetable=b""))
     with recorded(nap) as sleeper:
-        assert seen(sleeper, "Stood still: time.sleep")
+        assert seen(sleeper, "Stood still: test_stillthreads.nap")
 
 
 def test_of_a_thread_with_fast_calls_nothing_is_asked() -> None:
