@@ -69,7 +69,7 @@ def measure(ranks: int, rows_per_step: int, steps: int, period_s: float, folder:
     program += ["--steps", SETTLED_STEPS + 2 * steps, "--period", period_s]
     command = [sys.executable, "-m", "chimbuko", "run", "--no-dashboard", "-o", folder / "run", "--"]
     run = subprocess.Popen(
-        list(map(str, [*command, sys.executable, *program])),
+        list(map(str, [*command, "env", sys.executable, *program])),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

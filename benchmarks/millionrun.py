@@ -84,11 +84,13 @@ def main() -> None:
         for name, path in ASKED.items():
             # The first one is of somebody who comes when nothing is in memory.
             first_ms, size = ask(dashboard.base, path)
+            began_s = dashboard.cpu_s()
             times_ms = [ask(dashboard.base, path)[0] for _ in range(options.rounds)]
-            row = first_ms, quantile(times_ms, 0.5), quantile(times_ms, 0.95)
+            cpu_ms = (dashboard.cpu_s() - began_s) * 1e3 / options.rounds
+            row = first_ms, quantile(times_ms, 0.5), quantile(times_ms, 0.95), cpu_ms
             rows.append((name, *(f"{value:,.0f}" for value in row), f"{size:,}"))
     print(f"{options.anomalies:,} abnormal calls of {options.ranks:,} ranks, {load_now()}")
-    print(table(("asked", "first ms", "median ms", "p95 ms", "bytes"), rows))
+    print(table(("asked", "first ms", "median ms", "p95 ms", "CPU ms", "bytes"), rows))
 
 
 if __name__ == "__main__":

@@ -74,15 +74,15 @@ def questions(made: MadeStore) -> dict[str, Question]:
         "function and 60 s": lambda random: CallFilter(function=function(random), **times(random, 60)),
     }
     asked: dict[str, Question] = {
-        f"page: {name}": lambda run, random, make=make: run.calls(make(random))  # type: ignore[misc]
+        f"page: {name}": lambda run, random, make=make: run.calls.page(make(random))  # type: ignore[misc]
         for name, make in filters.items()
     }
     for sort in ("score", "entry_us", "exclusive_us", "inclusive_us", "step"):
-        asked[f"page: all, by {sort}"] = lambda run, random, sort=sort: run.calls(  # type: ignore[misc]
+        asked[f"page: all, by {sort}"] = lambda run, random, sort=sort: run.calls.page(  # type: ignore[misc]
             CallFilter(), sort=sort, descending=random.random() < 0.5
         )
     for by in ("function", "rank", "node", "path", "step", "time"):
-        asked[f"sums by {by}"] = lambda run, random, by=by: run.totals(by)  # type: ignore[misc]
+        asked[f"sums by {by}"] = lambda run, random, by=by: run.calls.totals(by)  # type: ignore[misc]
     asked["sums by function of a rank"] = lambda run, random: run.calls.totals(
         "function", CallFilter(rank=random.randrange(made.ranks))
     )

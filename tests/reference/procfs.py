@@ -39,12 +39,12 @@ def schedstat(data: bytes) -> tuple[int, int, int] | None:
     return int(words[0]), int(words[1]), int(words[2])
 
 
-def memory(data: bytes) -> tuple[int, int]:
-    """Resident and peak memory of a process in bytes."""
+def memory(data: bytes) -> tuple[int, int, int]:
+    """Resident, peak and swapped memory of a process in bytes."""
     found = {}
     for line in data.split(b"\n"):
         name, _, rest = line.partition(b":")
         if rest.split() and rest.split()[0].isdigit():
             found[name] = 1024 * int(rest.split()[0])
     resident = found.get(b"VmRSS", 0)
-    return resident, max(found.get(b"VmHWM", 0), resident)
+    return resident, max(found.get(b"VmHWM", 0), resident), found.get(b"VmSwap", 0)

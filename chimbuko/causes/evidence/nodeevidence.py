@@ -308,13 +308,11 @@ class NodeEvidence:
             rows = rows[np.isin(rows["core"], wanted) & (rows["migrations"] == 0)]
             for core, us in zip(rows["core"].tolist(), _ran_us(rows, begin_us, end_us), strict=True):
                 ran[called(name), False, core] += us
-        # A program that a shell or a launcher became is called by its last name, as the others began it.
         others = [rows[np.isin(rows["core"], wanted)] for rows in node.others.during(begin_us, end_us)]
-        in_order = sorted((row for rows in others for row in rows), key=lambda row: int(row["begin_us"]))
-        names = {int(row["pid"]): _called(row) for row in in_order}
+        names = _last_names([row for rows in others for row in rows])
         for rows in others:
             for row, us in zip(rows, _ran_us(rows, begin_us, end_us), strict=True):
-                ran[names[int(row["pid"])], True, int(row["core"])] += us
+                ran[names[int(row["pid"]), _called(row)], True, int(row["core"])] += us
         found = (Rival(name, is_foreign, us, core) for (name, is_foreign, core), us in ran.items() if us > 0)
         return tuple(sorted(found, key=lambda rival: (-rival.ran_us, rival.name)))
 
@@ -417,6 +415,26 @@ def _ran_us(rows: Rows, begin_us: int, end_us: int) -> list[float]:
     inside_us = overlaps_us(rows, begin_us, end_us)
     ran_us = np.minimum(rows["ran_us"], rows["length_us"]) * (inside_us / np.maximum(rows["length_us"], 1))
     return [float(us) for us in ran_us.tolist()]
+
+
+def _last_names(rows: Iterable[np.void]) -> dict[tuple[int, str], str]:
+    """Return how processes are called that have some name in rows: by what they became last, as a script
+    becomes a program that it starts in its place.
+    """
+    times_us: dict[tuple[int, str], tuple[int, int]] = {}
+    for row in rows:
+        key = int(row["pid"]), _called(row)
+        begin_us = int(row["begin_us"])
+        first_us, last_us = times_us.get(key, (begin_us, begin_us))
+        times_us[key] = min(first_us, begin_us), max(last_us, begin_us + int(row["length_us"]))
+    return {
+        (pid, name): max(
+            (began_us, other)
+            for (of, other), (began_us, _) in times_us.items()
+            if of == pid and (other == name or began_us >= ended_us)
+        )[1]
+        for (pid, name), (_, ended_us) in times_us.items()
+    }
 
 
 def _called(other: np.void) -> str:

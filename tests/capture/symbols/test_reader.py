@@ -186,7 +186,8 @@ def test_ranks_of_a_recorded_run_share_functions(app: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("transport", first(1, ["files", "sst"]))
 def test_ranks_of_a_live_run_share_functions(app: Path, tmp_path: Path, transport: str) -> None:
-    words = [sys.executable, "-m", "tests.capture.symbols.traced_ranks", str(app), "2"]
+    # A run would record a Python that it is given.
+    words = ["env", sys.executable, "-m", "tests.capture.symbols.traced_ranks", str(app), "2"]
     said = run(tmp_path, "--transport", transport, "--", *words)
     assert said["unresolved"] == {} and said["ranks"] == 2
     assert functions_of(tmp_path).keys() == {*APP}
@@ -194,6 +195,7 @@ def test_ranks_of_a_live_run_share_functions(app: Path, tmp_path: Path, transpor
 
 def test_run_says_why_functions_have_no_name(tmp_path: Path) -> None:
     bare = built(tmp_path, "-s", name="bare")
-    said = run(tmp_path, "--", sys.executable, "-m", "tests.capture.symbols.traced_ranks", str(bare), "2")
+    words = ["env", sys.executable, "-m", "tests.capture.symbols.traced_ranks", str(bare), "2"]
+    said = run(tmp_path, "--", *words)
     assert said["unresolved"] == {"app": 3}
     assert said["unnamed"] == {"app": [f"{bare}: {STRIPPED}"]}

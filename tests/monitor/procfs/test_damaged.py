@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from chimbuko.monitor.procfs.numbers import parse_cpulist
 from chimbuko.monitor.procfs.system import (
@@ -75,7 +76,7 @@ def numbers_of(value: Any) -> list[int]:
         return [number for pair in value.items() for part in pair for number in numbers_of(part)]
     if isinstance(value, tuple | list):
         return [number for part in value for number in numbers_of(part)]
-    return [number for part in vars(value).values() for number in numbers_of(part)]
+    return [number for part in astuple(value) for number in numbers_of(part)]
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
