@@ -64,8 +64,8 @@ class Recurrence(msgspec.Struct, frozen=True):
     the node.
     """
     by: str = ""
-    """Process that took their cores, if it was mostly one from outside the program; of a deadlock, who waits
-    for what.
+    """Process that took their cores, if it was mostly one or several from outside the program, or the limit
+    that kept them from these; of a deadlock, who waits for what.
     """
     ranks_there: int = 0
     """Number of ranks that share ``cores``; 0 if each has one of its own, or nobody waited for a core."""

@@ -18,7 +18,7 @@ from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.kinds.heldup import AND_OTHERS, WAITED_FOR_CORE
 from chimbuko.causes.kinds.registry import CAUSES, IN_NODE
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED
-from chimbuko.causes.part import Part
+from chimbuko.causes.part import LIMIT, Part
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 
 MOST = 0.5
@@ -27,14 +27,15 @@ taken.
 """
 
 Lost = Counter[tuple[str, str]]
-"""Lost time in µs by cause, and by the process that took the core where it was none of the program."""
+"""Lost time in µs by cause, and by the process or limit that took the core where it was none of the program.
+"""
 
 
 def lost_by(parts: Iterable[Part]) -> Lost:
     """Return what the calls with these parts lost."""
     lost: Lost = Counter()
     for part in parts:
-        lost[part.kind, part.by if part.is_foreign else ""] += round(part.lost_us)
+        lost[part.kind, part.by if part.is_foreign or part.by == LIMIT else ""] += round(part.lost_us)
     return lost
 
 
@@ -59,7 +60,7 @@ def because(found: Recurrence, lost: Lost, nodes: NodeEvidence | None = None) ->
     if others.total() >= MOST * us:
         # None of several may have taken most, and yet it is not the ranks' doing.
         by, most_us = others.most_common(1)[0]
-        by += "" if most_us >= MOST * us or by.endswith(AND_OTHERS) else AND_OTHERS
+        by += "" if most_us >= MOST * us or by == LIMIT or by.endswith(AND_OTHERS) else AND_OTHERS
     ranks, cores = 0, 0
     if kind == WAITED_FOR_CORE.id and not by and nodes is not None:
         ranks, cores = nodes.sharing(found.program, found.ranks)

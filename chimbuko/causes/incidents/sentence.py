@@ -9,6 +9,7 @@ from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.kinds.children import IN_CHILD
 from chimbuko.causes.kinds.registry import cause_of
 from chimbuko.causes.kinds.split import main_part
+from chimbuko.causes.part import LIMIT
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread
 from chimbuko.core.calls.functionnames import short_name
@@ -117,6 +118,8 @@ def _because(recurrence: Recurrence) -> str:
     is_one = len(recurrence.ranks) == 1
     who, its = ("it", "its") if is_one else ("they", "their")
     was, cores = ("was", "core") if is_one else ("were", "cores")
+    if recurrence.by == LIMIT:
+        return f", as {LIMIT} kept {'it' if is_one else 'them'} from running"
     if recurrence.by:
         return f", as {recurrence.by} took {its} {cores}"
     words = cause_of(recurrence.cause).recurring.format(was=was, its=its, cores=cores)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import msgspec
 import pytest
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incident import Incident
-from chimbuko.causes.incidents.interruptions import Interruptions, because, is_among
+from chimbuko.causes.incidents.interruptions import Interruptions, because, is_among, lost_by
 from chimbuko.causes.incidents.sentence import recurrence_sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
+from chimbuko.causes.part import LIMIT, Part
 from chimbuko.causes.recurrence import Recurrence
 from tests.causes.flagged import flag
 from tests.causes.nodes import batch, names, thread
@@ -121,6 +120,7 @@ def test_what_turned_out_to_be_ordinary_still_says_how_long_such_delays_are() ->
         ({"": 10, "spin": 60, "make": 30}, "spin", 0),
         ({"": 10, "spin": 45, "make": 25, "tar": 20}, "spin and others", 0),
         ({"": 10, "spin and others": 45, "make": 25, "tar": 20}, "spin and others", 0),
+        ({"": 10, LIMIT: 90}, LIMIT, 0),
     ],
 )
 def test_ranks_that_share_cores_are_no_cause_where_others_took_these(
@@ -132,9 +132,14 @@ def test_ranks_that_share_cores_are_no_cause_where_others_took_these(
     tracker.put(short(40))
     few.take(tracker.update())
     (found,) = few.found()
-    lost_us = Counter({(WAITED_FOR_CORE.id, name): us for name, us in lost.items()})
-    told = because(found, lost_us, tracker.evidence.nodes)
+    parts = [
+        Part(WAITED_FOR_CORE.id, us, by=name, is_foreign=name not in ("", LIMIT)) for name, us in lost.items()
+    ]
+    told = because(found, lost_by(parts), tracker.evidence.nodes)
     assert (told.cause, told.by, told.ranks_there) == (WAITED_FOR_CORE.id, by, ranks)
+    said = f"{by} kept them from running" if by == LIMIT else f"{by} took their cores"
+    shared = "they waited for their cores (3 ranks share 2 cores)"
+    assert f", as {said if by else shared}: " in recurrence_sentence(told)
 
 
 @pytest.mark.parametrize(
