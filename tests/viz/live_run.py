@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chimbuko.core.calls.record import Silence
+from chimbuko.core.calls.record import SILENT, Silence
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import PAYLOAD
@@ -36,7 +36,10 @@ class LiveRun:
                 store(self._writer, self.made, step, step + 1)
             frame = self.made.frame(step, step)
             health = [
-                msgspec.structs.replace(row, silence=(silent or {}).get(row.rank)) for row in frame.health
+                msgspec.structs.replace(row, silence=silent[row.rank], state=SILENT)
+                if silent and row.rank in silent
+                else row
+                for row in frame.health
             ]
             encoded = self.made.seal.encode(msgspec.structs.replace(frame, health=health))
             self._broker.client.xadd(self._broker.keys.frames, {PAYLOAD: encoded})

@@ -98,7 +98,8 @@ def await_heat(running: subprocess.Popen[str]) -> None:
 
 def rows_of(stream: Stream) -> int:
     """All but the ENTRY of the program itself, which the library does not write."""
-    return sum(map(len, (stream.events, stream.comms, stream.counters, stream.operations))) - 1
+    parts = stream.events, stream.comms, stream.counters, stream.work, stream.operations
+    return sum(map(len, parts)) - 1
 
 
 def processes_of(program: Path) -> list[ProcessFile]:

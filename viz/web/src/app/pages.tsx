@@ -1,16 +1,16 @@
-/** The pages. The overview is part of the main bundle; the others are loaded when they are opened, or a little later. */
+/** The pages. The overview and its view for a wall are part of the main bundle; the others are loaded when they are opened, or a little later. */
 
 import type { ComponentType } from 'preact';
 import { effect, signal } from '@preact/signals';
 import { Overview } from '../overview/page';
+import { Wall } from '../overview/wall';
 import { view } from '../shared/address/address';
 import type { PageName } from '../shared/address/model/view';
 import { Empty } from '../shared/parts/panel';
 
-type Others = Exclude<PageName, 'overview'>;
+type Others = Exclude<PageName, 'overview' | 'wall'>;
 
 const OTHERS: Record<Others, () => Promise<ComponentType>> = {
-  wall: async () => (await import('../overview/wall')).Wall,
   calls: async () => (await import('../calls/page')).CallsPage,
   timeline: async () => (await import('../timeline/page')).TimelinePage,
   flame: async () => (await import('../flame/page')).FlamePage,
@@ -26,7 +26,7 @@ const OTHERS: Record<Others, () => Promise<ComponentType>> = {
 /** Delay before the other pages are loaded: the first page has the connection to itself, and the server of a short run is still there. */
 const FETCH_AFTER_MS = 3000;
 
-const pages = signal<Partial<Record<PageName, ComponentType>>>({ overview: Overview });
+const pages = signal<Partial<Record<PageName, ComponentType>>>({ overview: Overview, wall: Wall });
 
 /** The page that is open; nothing until it is loaded. */
 export function OpenPage() {
@@ -48,7 +48,7 @@ function Gone() {
 export function fetchPages(): void {
   effect(() => {
     const { page } = view.value;
-    if (page !== 'overview') void fetchPage(page);
+    if (page !== 'overview' && page !== 'wall') void fetchPage(page);
   });
   setTimeout(() => {
     for (const name of Object.keys(OTHERS) as Others[]) void fetchPage(name);
