@@ -67,12 +67,16 @@ def test_a_caller_is_judged_with_callees_that_come_and_go(tmp_path: Path) -> Non
         for kind in ("timers", "counters", "event_types", "metadata"):
             getattr(names, kind).update(getattr(step.names, kind))
         result = analysis.analyse(TraceStep(step.number, step.events, step.comms, step.counters), names)
-        found += [
-            one for one in unpack(result.records, analysis.health("ended"), "robust") if one.revision == 1
-        ]
+        new = [one for one in unpack(result.records, analysis.health("ended"), "robust") if one.revision == 1]
+        found += new
         if has_begun:
             its = analysis.stacks.calls[: analysis.stacks.count]
             its = its[(its["function"] == numbers["chunk"]) & (its["exit"] > 0) & (its["doubts"] == 0)]
+            # What a callee lost, as on a busy machine, is its own loss.
+            around = {
+                frame.entry_us for one in new if one.label is Label.ANOMALY for frame in one.call_stack[1:]
+            }
+            its = its[~np.isin(its["entry"], list(around))]
             own_us = its["exit"] - its["entry"] - its["child_us"] + its["at_times_us"]
             assert own_us.tolist() == (its["exit"] - its["entry"]).tolist()
         has_begun = (stream.rank, 0, f"{LEFT_OUT_AT_TIMES}0") in names.metadata
