@@ -185,6 +185,10 @@ class Chaos:
         else:
             assert self.run.info.state == "finished", self.run.output
             self._assert_nothing_is_lost()
+        if TITLE in self._struck:
+            # It may have noted the end, and was killed before it tidied up: the next run of the user does.
+            for folder in self._temporary.iterdir():
+                shutil.rmtree(folder)
         self._assert_nothing_is_left()
 
     def _strike(self, strike: Strike) -> None:
