@@ -32,7 +32,6 @@ from chimbuko.launcher.services.brokerdoor import BrokerDoor
 from chimbuko.monitor.sampling.identity import start_ticks_of
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.runs.directory import RunDirectory
-from chimbuko.runtime.runs.scratch import left_behind
 from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, command_line, descendants
 from tests.integration.faults import assert_all_counted_once, assert_all_stored_once
 from tests.patience import PATIENCE_S
@@ -187,8 +186,11 @@ class Chaos:
             self._assert_nothing_is_lost()
         if TITLE in self._struck:
             # It may have noted the end, and was killed before it tidied up: the next run of the user does.
-            for folder in self._temporary.iterdir():
-                shutil.rmtree(folder)
+            for folder in (
+                *self._temporary.iterdir(),
+                *([self._broker_folder] if self._broker_folder else []),
+            ):
+                shutil.rmtree(folder, ignore_errors=True)
         self._assert_nothing_is_left()
 
     def _strike(self, strike: Strike) -> None:
@@ -266,11 +268,6 @@ class Chaos:
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
         assert "Traceback" not in done.stderr, done.stderr
         assert sum(stream.calls for stream in self.run.health_so_far) <= WORK + 2
-        for _, left in left_behind(RunDirectory(self.run.folder)):
-            shutil.rmtree(left.folder)
-        # The next run of the user removes it, once it has been idle for a minute.
-        if self._broker_folder is not None:
-            shutil.rmtree(self._broker_folder, ignore_errors=True)
 
     def _assert_nothing_is_left(self) -> None:
         in_memory = [path for path in MEMORY.glob("chimbuko-*") if self.run.info.id in path.name]
