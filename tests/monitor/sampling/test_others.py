@@ -10,7 +10,7 @@ import time
 import pytest
 
 from chimbuko.monitor.procfs.task import TaskStat
-from chimbuko.monitor.report.cores import foreign_load
+from chimbuko.monitor.report.cores import taken_cores
 from chimbuko.monitor.sampling.others import LOOK_EVERY, Others
 from chimbuko.monitor.sampling.span import OtherLoad
 from chimbuko.monitor.sampling.watch import Watch
@@ -54,14 +54,14 @@ def test_a_thief_is_named_with_his_user() -> None:
 def test_who_takes_most_is_in_the_finding_and_else_nobody() -> None:
     waiting = thread(1, busy=0.3, waited_s=6.0)
     others = {("stress", "eve"): OtherLoad(5.0), ("cron", "root"): OtherLoad(0.1)}
-    (named,) = foreign_load(span(waiting, cores={0: 1.0}, others=others))
+    (named,) = taken_cores(span(waiting, cores={0: 1.0}, others=others))
     assert "others are 1 process of eve (stress), 50 %" in named.text and "cron" not in named.text
     bound = {("stress", "eve"): OtherLoad(5.0, cpus=frozenset({0}))}
-    (on_core,) = foreign_load(
+    (on_core,) = taken_cores(
         span(thread(1, (0, 1), busy=0.3, waited_s=6.0), cores={0: 1.0, 1: 1.0}, others=bound)
     )
     assert "1 process of eve (stress, bound to core 0), 25 %" in on_core.text
-    (unknown,) = foreign_load(span(waiting, cores={0: 1.0}))
+    (unknown,) = taken_cores(span(waiting, cores={0: 1.0}))
     assert "who they are is unknown" in unknown.text
 
 
