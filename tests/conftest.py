@@ -25,6 +25,7 @@ from chimbuko.launcher.kernels import await_kernels
 from chimbuko.runtime.process.signals import FROM_OTHERS
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from tests.browsing import CHROMIUM, Chromium
+from tests.disks import own_disk
 from tests.once import Once
 from tests.places import DATA, ROOT
 from tests.plainpython import examples
@@ -237,10 +238,5 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a small file system can only be made by root, where mounting is allowed")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with own_disk(tmp_path / "disk", "1m") as folder:
+        yield folder

@@ -22,7 +22,7 @@ from chimbuko.causes.kinds.spent import (
     STORAGE,
     SYSTEM_TIME,
 )
-from chimbuko.causes.kinds.work import LOW_CLOCK, MORE_WORK, SLOW_MEMORY
+from chimbuko.causes.kinds.work import LOW_CLOCK, MORE_WORK, SLOWER_MACHINE
 
 CAUSES: tuple[Cause, ...] = (
     # Who is stopped while it waits is waited for itself, by those whom it seems to wait for.
@@ -59,7 +59,7 @@ CAUSES: tuple[Cause, ...] = (
     GPU_THROTTLED,
     ASLEEP,
     MORE_WORK,
-    SLOW_MEMORY,
+    SLOWER_MACHINE,
     LOW_CLOCK,
     COUNTER,
     OWN_CODE,

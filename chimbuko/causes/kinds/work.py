@@ -43,7 +43,7 @@ def worked(flag: Flag, evidence: Evidence) -> Iterator[Part]:
         yield from _part(MORE_WORK, flag, usual_us * (instructions - 1.0), by)
     if cycles >= MORE_RATIO:
         lost_us = usual_us * instructions * (cycles - 1.0)
-        yield from _part(SLOW_MEMORY, flag, lost_us, _stalls(now, usual, instructions, cycles))
+        yield from _part(SLOWER_MACHINE, flag, lost_us, _stalls(now, usual, instructions, cycles))
     if clock <= CLOCK_RATIO:
         by = f"{_mhz(now) / 1000:.1f} instead of {_mhz(usual) / 1000:.1f} GHz"
         yield from _part(LOW_CLOCK, flag, usual_us * instructions * cycles * (1.0 / clock - 1.0), by)
@@ -73,14 +73,14 @@ MORE_WORK = Cause(
     find=worked,
     clause=lambda part, rank: f"as it did more work ({part.by})",
 )
-SLOW_MEMORY = Cause(
+SLOWER_MACHINE = Cause(
     id="slower machine",
     colour="node",
     text="as each instruction took longer ({by})",
     is_in_node=True,
     find=worked,
     clause=lambda part, rank: f"as the machine was slower ({part.by})",
-    recurring="had slower memory",
+    recurring="{was} on a slower machine",
 )
 LOW_CLOCK = Cause(
     id="low clock",

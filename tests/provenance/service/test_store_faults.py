@@ -23,6 +23,7 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.messages import RecordBatch
 from chimbuko.runtime.protocol.runbroker import RunBroker
+from tests.disks import own_disk
 from tests.postgresql import PostgresqlServer
 from tests.provenance.writing import acknowledged, send, until, writing
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
@@ -174,13 +175,8 @@ def test_a_damaged_file_of_somebody_else_is_left_alone_until_it_is_restored(
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a file system can only be made by root, where mounting is allowed")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with own_disk(tmp_path / "disk", "64m") as folder:
+        yield folder
 
 
 def remount(folder: Path, options: str) -> None:
