@@ -7,10 +7,35 @@ anomalies/s on SQLite), and both databases take the same statements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Table
+
+
+class Turn(IntEnum):
+    """Part of a run's rows that one transaction at a time writes; numbers above these are of single writers."""
+
+    NAMES = 0
+    """Numbers of functions, texts and call paths."""
+    SUMS = 1
+    """Sums over all ranks."""
+    WRITERS = 2
+    """Rows of the only writer, or of the first of several; the others follow."""
+
+
+_TURNS = 0x63680000
+"""First of the numbers under which PostgreSQL keeps these locks; the run's number goes with it."""
+
+
+def take_turn(connection: Connection, run: int, turn: int) -> None:
+    """Wait until no other transaction has this turn, and keep it until the end of this one.
+
+    All transactions of SQLite that write wait for each other anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s, %s)", (_TURNS + turn, run))
 
 
 class Upsert(msgspec.Struct, frozen=True):
@@ -119,10 +144,16 @@ def rows_of(
     run: int,
     key: Sequence[str],
     wanted: Iterable[tuple[int, ...]],
+    are_to_change: bool = False,
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a run whose columns ``key`` have one of the values ``wanted``, as ``columns``.
 
     One statement for many keys takes 5 µs a key; one for each takes ten times as long.
+
+    Parameters
+    ----------
+    are_to_change
+        Whether this transaction will change them, so that others have to wait.
     """
     sign = placeholder(connection)
     names = ", ".join(f't."{name}"' for name in columns)
@@ -135,5 +166,7 @@ def rows_of(
             f"SELECT {names} FROM (VALUES {', '.join([one] * len(keys))}) AS k "
             f"JOIN {table.name} AS t ON t.run = {sign} AND {same}"
         )
+        if are_to_change and connection.dialect.name == "postgresql":
+            statement += " FOR UPDATE OF t"
         parameters = (*(value for values in keys for value in values), run)
         yield from (tuple(row) for row in connection.exec_driver_sql(statement, parameters))
