@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Table
 
 
 class Turn(IntEnum):
-    """Part of a run's rows that one transaction at a time writes; numbers above these are of single writers."""
+    """Part of a run's rows that one transaction at a time writes."""
 
     NAMES = 0
     """Numbers of functions, texts and call paths."""

@@ -6,7 +6,7 @@ lowest values cannot be taken out: where one may have fallen, the sums of that g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
