@@ -42,8 +42,8 @@ _stored_key, _stored_version, _stored_searched, _stored_counted, _stored_verdict
 )
 _VERDICT_AT = [CALL_COLUMNS.index(name) for name in _VERDICT]
 # Most second revisions change nothing that is searched by: to leave seven indexes alone halves their cost.
-_CHANGE_OTHERS = Change(CALLS, _OTHERS, "id")
-_CHANGE_ALL = Change(CALLS, (*_SEARCHED, *_OTHERS), "id")
+_CHANGE_OTHERS = Change(CALLS, _OTHERS, ("id",))
+_CHANGE_ALL = Change(CALLS, (*_SEARCHED, *_OTHERS), ("id",))
 
 
 def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> CallChanges:

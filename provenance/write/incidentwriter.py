@@ -18,7 +18,8 @@ from chimbuko.core.unpacking import unpacked
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
-from chimbuko.provenance.store.statements import Upsert, insert, placeholder
+from chimbuko.provenance.store.encode import CALL_KEY
+from chimbuko.provenance.store.statements import Change, Upsert, insert, placeholder
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, METRIC_FINDINGS, RECURRENCES
 
 UNKNOWN = -1
@@ -30,6 +31,7 @@ FunctionNumbers = Mapping[tuple[int, str], int]
 """Numbers of functions by (program, name)."""
 
 _WRITE = Upsert.of_all(INCIDENTS)
+_CHANGE_MEMBERS = Change(CALLS, ("incident_id",), CALL_KEY)
 
 
 def write_changes(connection: Connection, run: int, changes: Changes, numbers: FunctionNumbers) -> None:
@@ -94,19 +96,12 @@ def _mark(connection: Connection, run: int, column: str, marks: Sequence[tuple[i
 
 
 def _write_members(connection: Connection, run: int, incident_of: Mapping[str, int]) -> None:
-    if incident_of:
-        mark = placeholder(connection)
-        key = " AND ".join(f"{name} = {mark}" for name in ("run", *_PLACE))
-        rows = [
-            (incident_id(number) if number else None, run, *map(int, call_id.split(":")))
-            for call_id, number in incident_of.items()
-        ]
-        # In the order in which writers change calls, so that nobody waits for who waits for him.
-        rows.sort(key=itemgetter(slice(1, None)))
-        connection.exec_driver_sql(f"UPDATE {CALLS.name} SET incident_id = {mark} WHERE {key}", rows)
-
-
-_PLACE = ("program", "rank", "begin_step", "begin_row")
+    rows = [
+        (incident_id(number) if number else None, run, *map(int, call_id.split(":")))
+        for call_id, number in incident_of.items()
+    ]
+    # In the order in which writers change calls, so that nobody waits for who waits for him.
+    _CHANGE_MEMBERS.write(connection, sorted(rows, key=itemgetter(slice(1, None))))
 
 
 def _packed(value: msgspec.Struct) -> bytes:
