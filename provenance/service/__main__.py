@@ -45,7 +45,7 @@ class StoreWriter:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         run_id, least_us = options.run_id, options.alert_us
         info = None if options.own is None else RunDirectory(options.own).read_info()
-        share = options.writer, options.writers > 1
+        share = options.writer, options.writers
         destination = Destination(options.store, run_id, info, least_us, options.copy, is_urgent, *share)
         broker = RunBroker.from_environment(run_id, writer=options.writer)
         self._alerts: list[AlertService] = []

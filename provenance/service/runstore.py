@@ -84,13 +84,13 @@ class Destination(msgspec.Struct, frozen=True):
     """Function that says whether this node may soon be gone, so that a copy is made at once."""
     writer: int = 0
     """Number of this one of several writers, counted from 1; 0 for the only one, and for the keeper."""
-    has_others: bool = False
-    """Whether there are several writers."""
+    writers: int = 1
+    """Number of writers."""
 
     @property
     def is_keeper(self) -> bool:
         """Whether others write records, and this process explains them, and writes what is of no rank."""
-        return self.has_others and not self.writer
+        return self.writers > 1 and not self.writer
 
 
 class RunStore:
@@ -137,7 +137,7 @@ class RunStore:
         StoreBusy
             Another writer has put a damaged file aside, and this one wrote into that.
         """
-        if self._destination.has_others and self._file_there() != self._file:
+        if self._destination.writers > 1 and self._file_there() != self._file:
             self.let_go(False)
             raise StoreBusy(
                 f"{public_url(self._destination.url)}: was put aside by another writer; trying again"

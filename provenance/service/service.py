@@ -115,7 +115,7 @@ class WriterService:
         self._copies = None if destination.copy is None else StoreCopies(destination.copy)
         schedule = None if self._copies is None else CopySchedule(time.monotonic())
         self._core = WriterCore(schedule, destination.info is not None, destination.writer > 0)
-        self._forwarding = Forwarding()
+        self._forwarding = Forwarding(destination.writers)
         self._news: StoredCalls | None = None
         """What the keeper is to know of what was stored last."""
         self._reader = PatientReader(broker)
@@ -244,7 +244,7 @@ class WriterService:
         written = self._storing.records(batches)
         sequences = {batch.stream: batch.sequence for batch in batches}
         if self._destination.writer:
-            self._news = self._forwarding.of(written, sequences)
+            self._news = self._forwarding.of(written, sequences, time.monotonic())
             later = self._news.sequences if self._news else {}
             known = {stream: number for stream, number in sequences.items() if stream not in later}
             return Committed(time.monotonic(), Stream.RECORDS, known)

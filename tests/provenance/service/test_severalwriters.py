@@ -1,4 +1,4 @@
-"""Several writers of one store, with their keeper, as processes that die: all is stored once, and explained."""
+"""Several writers of one store, and their keeper, as processes that die: all is stored once, and explained."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chimbuko.core.calls.record import CallRecord, StreamHealth
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.service.forwarding import Forwarding
+from chimbuko.provenance.service.forwarding import MOST_TOLD_PER_S, SAVED_S, Forwarding
 from chimbuko.provenance.service.storing import Written
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
@@ -140,21 +140,38 @@ def test_agents_are_shared_among_writers() -> None:
 def test_the_keeper_hears_of_calls_of_new_ranks_and_of_ends(
     batch: Callable[..., RecordBatch], record: Callable[..., CallRecord]
 ) -> None:
-    forwarding = Forwarding()
+    forwarding = Forwarding(2)
     empty = batch(1, stream="0:1")
-    told = forwarding.of(Written([empty]), {"0:1": 1})
+    told = forwarding.of(Written([empty]), {"0:1": 1}, 1.0)
     assert told is not None
     assert (len(told.batches), told.sequences) == (1, {}), "the rank is new"
-    assert forwarding.of(Written([empty]), {"0:1": 2}) is None
+    assert forwarding.of(Written([empty]), {"0:1": 2}, 1.0) is None
     calls = batch(3, records=[record()])
     severe = list(severe_calls([calls], 1_000.0).values())
-    told = forwarding.of(Written([calls], severe), {"0:1": 3})
+    told = forwarding.of(Written([calls], severe), {"0:1": 3}, 1.0)
     assert told is not None
     assert (told.batches[0].records.count, told.batches[0].steps, told.severe) == (1, [], severe)
     ended = msgspec.structs.replace(empty, health=msgspec.structs.replace(empty.health, state="ended"))
-    told = forwarding.of(Written([ended]), {"0:1": 4, "0:2": 7})
+    told = forwarding.of(Written([ended]), {"0:1": 4, "0:2": 7}, 1.0)
     assert told is not None
     assert told.sequences == {"0:1": 4}
+
+
+def test_the_keeper_hears_of_the_most_severe_calls_where_there_are_too_many() -> None:
+    forwarding = Forwarding(2)
+    batches = [
+        make_batch(number, records=[make_record(number, severity_us=float(number * 7919 % 100_003))])
+        for number in range(6_000)
+    ]
+    severities = sorted(number * 7919 % 100_003 for number in range(6_000))
+    told = forwarding.of(Written(batches), {}, 100.0)
+    assert told is not None
+    heard = [int(one.records.head_rows()["severity_us"][0]) for one in told.batches]
+    assert sorted(heard) == severities[-round(SAVED_S * MOST_TOLD_PER_S / 2) :]
+    assert heard == [one for one in (n * 7919 % 100_003 for n in range(6_000)) if one in set(heard)]
+    told = forwarding.of(Written(batches), {}, 101.0)
+    assert told is not None
+    assert len(told.batches) == MOST_TOLD_PER_S / 2
 
 
 @pytest.mark.parametrize("writers", [1, 2])
