@@ -1,4 +1,4 @@
-"""Several writers of one store, and their keeper, as processes that die: all is stored once, and explained."""
+"""Several writers of one store and their keeper, as processes that die: all is stored once, and explained."""
 
 from __future__ import annotations
 
