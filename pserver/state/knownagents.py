@@ -9,7 +9,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Int64Array
 from chimbuko.pserver.state.savedstate import SavedAgent
-from chimbuko.runtime.protocol.messages import Acknowledgement, Delta, FunctionName
+from chimbuko.runtime.protocol.messages import Acknowledgement, ContainedDeltas, Delta, FunctionName
 
 
 class KnownAgent(msgspec.Struct):
@@ -19,6 +19,7 @@ class KnownAgent(msgspec.Struct):
     sequence: int = 0
     numbers: list[int] = msgspec.field(default_factory=list)
     """Global number of each of the agent's function numbers."""
+    is_leaf: bool = False
     global_numbers: Int64Array = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
     """Global number of each of the agent's function numbers, as an array."""
 
@@ -45,7 +46,7 @@ class KnownAgents:
         """Number of deltas that no agent can send again."""
 
     def __len__(self) -> int:
-        return len(self._agents)
+        return sum(not agent.is_leaf for agent in self._agents.values())
 
     def take(self, delta: Delta, is_early: bool) -> KnownAgent | None:
         """Return the agent whose delta is to be merged; None if the delta was merged before, or one before it
@@ -67,9 +68,18 @@ class KnownAgents:
         if (missing != 0 and not is_first) or is_early:
             return None
         if is_successor:
-            agent = self._agents[delta.agent] = KnownAgent(delta.incarnation)
-        self.lost_deltas += max(missing, 0)
+            agent = self._agents[delta.agent] = KnownAgent(delta.incarnation, is_leaf=delta.is_leaf)
+        self.lost_deltas += max(missing, 0) + delta.lost
         agent.sequence = delta.sequence
+        return agent
+
+    def take_contained(self, name: str, contained: ContainedDeltas) -> KnownAgent:
+        """Return the agent some of whose deltas came with those of others."""
+        agent = self._agents.get(name)
+        if agent is None or contained.incarnation > agent.incarnation:
+            agent = self._agents[name] = KnownAgent(contained.incarnation, is_leaf=contained.is_leaf)
+        agent.sequence = contained.sequence
+        self._merged_now.add(name)
         return agent
 
     def acknowledgements(self) -> dict[str, Acknowledgement]:

@@ -159,8 +159,7 @@ IN_SHORT = first(
 def test_faults_of_server_and_broker(
     start: Start, marked: Path, moments: random.Random, faults: str, transport: str
 ) -> None:
-    parts = "3" if "parts" in faults else "1"
-    options = "--server-parts", parts
+    options = ("--server-parts", "3", "--leaf-servers", "2") if "parts" in faults else ()
     run = live_run(start, marked, moments, FAULTS[faults], *options, transport=transport)
     assert_nothing_lost(run, marked)
 
