@@ -70,17 +70,13 @@ class _LeafPart:
         self._updates_to = b"0"
         self._functions = 0
         """Number of functions whose names agents have."""
-        self._model = 0, -1
+        self._model: tuple[int, int] | None = None
         """Server and version of the model that agents have."""
         self._sent_s = 0.0
         self._is_known = False
         """Whether the parameter server has heard of this leaf server."""
-
-    def read_again(self) -> None:
-        """Begin anew: the broker may have lost everything."""
-        self._read_to = self._updates_to = b"0"
-        self._model = 0, -1
-        self._sent_s = 0.0
+        self.is_lost = False
+        """Whether another parameter server has taken over, which may know less than the one before."""
 
     def merge(self, wait_s: float) -> int:
         """Merge what agents have sent, or send within a time; return the number of deltas."""
@@ -120,6 +116,15 @@ class _LeafPart:
         found = cast(dict[bytes, bytes], self._client.hgetall(self._up.acks))
         return {name.decode(): _acknowledgements.decode(answer) for name, answer in found.items()}
 
+    def tell_all(self) -> None:
+        """Tell agents how far the parameter server is, also those that believe that it is further."""
+        told = {name: _encode(one) for name, one in self.state.acknowledgements().items()}
+        with self._client.pipeline(transaction=True) as pipeline:
+            pipeline.delete(self._down.acks)
+            if told:
+                pipeline.hset(self._down.acks, mapping=cast(dict[Any, Any], told))
+            pipeline.execute()
+
     def pass_on_model(self) -> None:
         """Give agents acknowledgements, and then what is new of the model, which contains what they say."""
         changed = self._acknowledged(self._answer())
@@ -127,8 +132,13 @@ class _LeafPart:
         if entries:
             self._updates_to = entries[-1][0]
         updates = list(self._broker.seal.decoded(entries, _updates))
-        known, server, version = self._functions, *self._model
-        is_whole = bool(updates) and (updates[0].server, updates[0].version) != (server, version + 1)
+        known, model = self._functions, self._model
+        if updates and model is not None and updates[-1].server != model[0]:
+            self.is_lost = True
+            return
+        is_whole = bool(updates) and (
+            model is None or (updates[0].server, updates[0].version) != (model[0], model[1] + 1)
+        )
         if is_whole:
             known, changed = 0, self.state.acknowledgements()
         if not (updates or changed):
@@ -200,14 +210,8 @@ class LeafServer:
         self._broker = broker
         self._place = place
         self._schema = schema
-        self._has_begun = False
         self._round_s = 0.0
-        below, incarnation = broker.keys.of_leaf(place.number), time.time_ns()
-        name = f"leaf {place.number}"
-        self._parts = [
-            _LeafPart(broker, LeafState(name, incarnation, schema), broker.keys.part(part), below.part(part))
-            for part in range(place.parts)
-        ]
+        self._begin_anew()
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Serve until asked to stop and all is saved by the parameter server."""
@@ -224,9 +228,23 @@ class LeafServer:
         except redis.RedisError as error:
             log(f"broker does not answer ({error}); trying again")
             time.sleep(RETRY_S)
-            for part in self._parts:
-                part.read_again()
+            self._begin_anew()
             return False
+
+    def _begin_anew(self) -> None:
+        """Forget everything: broker or parameter server may have lost what they had, and agents have it."""
+        self._has_begun = False
+        keys, below = self._broker.keys, self._broker.keys.of_leaf(self._place.number)
+        name, incarnation = f"leaf {self._place.number}", time.time_ns()
+        self._parts = [
+            _LeafPart(
+                self._broker,
+                LeafState(name, incarnation, self._schema),
+                keys.part(part),
+                below.part(part),
+            )
+            for part in range(self._place.parts)
+        ]
 
     def _begin(self) -> None:
         """Learn what the parameter server has of agents, once nothing of an earlier leaf server can come."""
@@ -241,6 +259,7 @@ class LeafServer:
             own = {name: one for name, one in before.items() if leaf_of_agent(name, leaves) == number}
             own.pop(part.state.name, None)
             part.state.restore(own, names.get(at, {}))
+            part.tell_all()
         self._has_begun = True
 
     def _serve(self) -> bool:
@@ -254,6 +273,10 @@ class LeafServer:
         for part in self._parts:
             part.send(now_s)
             part.pass_on_model()
+        if any(part.is_lost for part in self._parts):
+            log("another parameter server has taken over; agents are asked for what it does not have")
+            self._begin_anew()
+            return False
         return not merged and all(part.state.is_empty for part in self._parts)
 
     def _kept_names(self) -> dict[int, dict[str, NamedFunctions]]:

@@ -19,9 +19,10 @@ class KnownAgent(msgspec.Struct):
     sequence: int = 0
     numbers: list[int] = msgspec.field(default_factory=list)
     """Global number of each of the agent's function numbers."""
-    is_leaf: bool = False
     global_numbers: Int64Array = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
     """Global number of each of the agent's function numbers, as an array."""
+    is_leaf: bool = False
+    """Whether it is a leaf server, and no agent."""
 
     def name_functions(self, names: list[FunctionName], number_of: Callable[[int, str], int]) -> None:
         """Note functions that the agent has numbered; ``number_of`` gives the global number of a program's
@@ -112,7 +113,7 @@ class KnownAgents:
     def save(self) -> dict[str, SavedAgent]:
         """Return the state of each agent by its name, to be saved."""
         return {
-            name: SavedAgent(agent.incarnation, agent.sequence, agent.global_numbers.tobytes())
+            name: SavedAgent(agent.incarnation, agent.sequence, agent.global_numbers.tobytes(), agent.is_leaf)
             for name, agent in self._agents.items()
         }
 
@@ -120,7 +121,9 @@ class KnownAgents:
         """Restore the saved state."""
         for name, agent in saved.items():
             numbers = np.frombuffer(agent.numbers, np.int64)
-            self._agents[name] = KnownAgent(agent.incarnation, agent.sequence, numbers.tolist(), numbers)
+            self._agents[name] = KnownAgent(
+                agent.incarnation, agent.sequence, numbers.tolist(), numbers, agent.is_leaf
+            )
         self.lost_deltas = lost_deltas
 
     def _acknowledgement(self, name: str) -> Acknowledgement:
