@@ -151,7 +151,7 @@ class Services:
         self._failures = Failures(problems)
         self.place = StorePlace(run)
         self._broker_keeper = BrokerKeeper(
-            run, self.place.info.id, options.choices.broker, options.bind, problems
+            run, self.place.info, options.choices.broker, options.bind, problems
         )
         self._learning = ServiceGroup(problems)
         self._dashboard: Dashboard | None = None

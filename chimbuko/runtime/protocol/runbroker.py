@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import redis
 
-from chimbuko.core.config import MOST_LEAVES, MOST_PARTS, MOST_WRITERS
+from chimbuko.core.config import MOST_PARTS, MOST_WRITERS
 from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.runtime.protocol.broker import connect
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
@@ -120,11 +120,16 @@ class RunKeys:
         """Key that is there from the start of the services on, and says whether the run is to come to an end.
         """
 
-    @property
-    def all(self) -> tuple[str, ...]:
-        """All keys that a run leaves behind, if nobody removes them."""
+    def all(self, leaves: int = 0) -> tuple[str, ...]:
+        """Return all keys that a run leaves behind, if nobody removes them.
+
+        Parameters
+        ----------
+        leaves
+            Number of leaf servers.
+        """
         own = (key for name, key in vars(self).items() if not name.startswith("_") and name != "records")
-        parts = (part for leaf in range(MOST_LEAVES + 1) for part in self._parts_of_leaf(leaf))
+        parts = (part for leaf in range(leaves + 1) for part in self._parts_of_leaf(leaf))
         return (*own, *self._records, *(key for part in parts for key in vars(part).values()))
 
     def part(self, part: int) -> PartKeys:
