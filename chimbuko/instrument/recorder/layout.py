@@ -10,7 +10,7 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 8
+VERSION: Final = 9
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
@@ -111,6 +111,8 @@ PROCESS: Final = np.dtype(
         ("name_count", "<u4"),
         ("communicator_count", "<u4"),
         ("deciders", "<u4"),
+        ("is_prepared", "<u4"),
+        ("reserved", "<u4"),
         ("threads_without_ring", "<u8"),
         ("lost_requests", "<u8"),
         ("calls_without_caller", "<u8"),

@@ -15,7 +15,7 @@
 #define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
-    LAYOUT_VERSION = 8,
+    LAYOUT_VERSION = 9,
     NAMES = 2048,
     NAME_BYTES = 256,
     COMMUNICATORS = 4096,
@@ -115,6 +115,8 @@ struct process {
     _Atomic uint32_t name_count;
     _Atomic uint32_t communicator_count;
     uint32_t deciders; /* processes of this node that decide together what is recorded; 0 where nothing had to be */
+    uint32_t is_prepared; /* the compiler has prepared functions, which cost nothing where they are left out */
+    uint32_t reserved;
     _Atomic uint64_t threads_without_ring;
     _Atomic uint64_t lost_requests; /* for which there was no room in the table of requests */
     _Atomic uint64_t calls_without_caller; /* of MPI, whose stack was not searched, as that costs too much */

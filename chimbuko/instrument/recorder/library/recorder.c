@@ -3,6 +3,7 @@
 #include "recorder.h"
 
 #include "callers.h"
+#include "entries.h"
 #include "sleds.h"
 
 #include <errno.h>
@@ -19,7 +20,6 @@
 #define FOLDER_VARIABLE "CHIMBUKO_RECORDER"
 #define USAGE_VARIABLE "CHIMBUKO_RECORDER_USAGE"
 #define COUNT_VARIABLE "CHIMBUKO_RECORDER_COUNT"
-#define UNUSED_SLEDS "functions compiled with -fxray-instrument are not recorded: "
 /* Count of skipped open calls of a thread whose calls are all skipped: it never falls to 0. */
 #define ALL UINT32_C(0x80000000)
 
@@ -478,16 +478,22 @@ static void prepare(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* Record the functions that clang has prepared: the process begins, as none of them calls us before. */
-static void begin_sleds(void)
+/* Record the functions that the compiler has prepared: the process begins, as none of them calls us before. */
+static void begin_prepared(void)
 {
-    if (is_only_counting || !find_sleds() || !acquire())
+    if (is_only_counting)
+        return;
+    bool has_sleds = find_sleds(), has_entries = find_entries();
+    if ((!has_sleds && !has_entries) || !acquire())
         return;
     release();
+    process->is_prepared = true;
     const char *obstacle = obstacle_to_changes();
     arm_all_sleds(&obstacle);
+    arm_found_entries(&obstacle);
     if (obstacle != NULL)
-        snprintf(process->obstacle, OBSTACLE_BYTES, UNUSED_SLEDS "%s", obstacle);
+        snprintf(process->obstacle, OBSTACLE_BYTES, "functions compiled with %s are not recorded: %s",
+                 has_sleds ? "-fxray-instrument" : "-fpatchable-function-entry", obstacle);
 }
 
 /* The C library passes the words of the command line. */
@@ -503,7 +509,7 @@ __attribute__((constructor)) static void begin(int count, char **words)
     const char *first = getenv("CHIMBUKO_RECORDER_PID");
     if (first != NULL && atol(first) == (long)getpid() && acquire())
         release();
-    begin_sleds();
+    begin_prepared();
 }
 
 __attribute__((destructor)) static void end(void) { end_process(); }
