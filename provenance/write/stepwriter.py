@@ -39,6 +39,14 @@ Bucket = tuple[int, int, int, int]
 """Level, program, rank and number of a bucket."""
 
 
+class StepChanges(msgspec.Struct, frozen=True):
+    """Changes of the table of steps that were written just now."""
+
+    new: Sequence[StepCount]
+    are_replaced: bool
+    """Whether steps that were stored have changed."""
+
+
 class StepWriter:
     """Writer of the steps of one run.
 
@@ -53,7 +61,7 @@ class StepWriter:
         self._newest: dict[RankKey, int] | None = None
         """Newest step of each rank; None before it was read."""
 
-    def write(self, connection: Connection, steps: Iterable[StepCount]) -> None:
+    def write(self, connection: Connection, steps: Iterable[StepCount]) -> StepChanges:
         """Write steps; one that is stored already, and differs, is replaced."""
         reported = {(step.program, step.rank, step.step): step for step in steps}
         if self._newest is None:
@@ -66,13 +74,17 @@ class StepWriter:
         _WRITE_STEPS.write(
             connection, [(self._run, *msgspec.structs.astuple(step)) for step in reported.values()]
         )
-        _ADD_LEVELS.write(connection, _over_all_ranks(self._run, new))
         _ADD_HISTOGRAMS.write(connection, _histograms(self._run, new))
         completed = _completed(self._newest, new)
         for level in LEVELS:
             buckets = [bucket[1:] for bucket in completed if bucket[0] == level]
             _sum_up(connection, self._run, level, buckets)
-        if any(step != reported[key] for key, step in stored.items()):
+        return StepChanges(new, any(step != reported[key] for key, step in stored.items()))
+
+    def add_over_ranks(self, connection: Connection, changes: StepChanges) -> None:
+        """Count steps in the sums over all ranks, to which several writers add, in turn."""
+        _ADD_LEVELS.write(connection, sorted(_over_all_ranks(self._run, changes.new)))
+        if changes.are_replaced:
             # Agents never cause this, as a step that was reported is not analysed again.
             rebuild(connection, self._run)
 

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     "--separate",
     is_flag=True,
     help="Give each service a process of its own, as on many nodes; by default parameter server and writer "
-    "share one, and one process analyses a recorded trace. --server-parts and --namespaces imply it.",
+    "share one, and one process analyses a recorded trace. --server-parts, --store-writers and --namespaces "
+    "imply it.",
 )
 @click.option(
     "--overhead",

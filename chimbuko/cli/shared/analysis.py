@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, AnalysisConfig
+from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.options import AnalysisOptions
@@ -107,6 +107,12 @@ _OPTIONS = (
         "one takes. Default 1.",
     ),
     click.option(
+        "--store-writers",
+        type=click.IntRange(1, MOST_WRITERS),
+        help="Processes that write into the store; 'chimbuko model pipeline' says how many ranks one takes. "
+        "Default 1.",
+    ),
+    click.option(
         "--load-model",
         type=click.Path(path_type=Path),
         help="Begin with the model that an earlier run learned.",
@@ -126,7 +132,7 @@ _OPTIONS = (
 _NAMES = (
     *("config", "detector", "threshold", "thresholds", "ignore", "metric", "fast_side", "min_anomaly"),
     "max_anomalies_per_function",
-    *("window", "period", "record_steps", "node_samples", "server_parts"),
+    *("window", "period", "record_steps", "node_samples", "server_parts", "store_writers"),
     *("load_model", "freeze", "save_model", "relabel"),
 )
 
