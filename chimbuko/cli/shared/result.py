@@ -50,7 +50,7 @@ def print_advice(advice: AgentAdvice, output: Output) -> None:
         output.line("  it is not known how certain this is: the run had one interval, and more say it")
     else:
         low_s, high_s = advice.interval_s
-        output.line(f"  95 % of such runs take {low_s:.3g} to {high_s:.3g} s of CPU for the analysis of a step")
+        output.line(f"  95 % of such runs take {low_s:.3g} to {high_s:.3g} s of CPU for it, in each step")
     output.line(
         f"{number_of(load.streams, 'streams')} with {advice.rows_per_s:,.0f} events/s; a step of it in "
         f"{load.step_s:.3g} s without the analysis, whose agents take {load.analysis_s:.3g} s of CPU for it"
