@@ -33,6 +33,8 @@ _NOT_NEEDED = shutil.ignore_patterns(
     *("idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "site-packages"),
     *("dist-packages", "config-*", "node_modules", "web", "numba-cache"),
 )
+_NOT_NEEDED_OF_OURS = shutil.ignore_patterns("__pycache__", "node_modules", "web", "lock")
+"""Our own C sources stay: the recorder is compiled for the MPI of each cluster."""
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")
 _COMMAND = """\
 #!/bin/sh
@@ -82,12 +84,13 @@ def _copy(root: Path) -> None:
     (commands / "python").symlink_to(version)
     standard = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
     for folder in standard:
-        _copy_folder(Path(folder), library)
+        shutil.copytree(folder, library, ignore=_NOT_NEEDED, dirs_exist_ok=True)
     packages.mkdir()
     for distribution in _distributions():
         _copy_distribution(distribution, packages)
     # What is here, with its kernels, whether it was installed or is edited.
-    _copy_folder(Path(chimbuko.__file__).parent, packages / "chimbuko")
+    ours, target = Path(chimbuko.__file__).parent, packages / "chimbuko"
+    shutil.copytree(ours, target, ignore=_NOT_NEEDED_OF_OURS, dirs_exist_ok=True)
     for needed in _libraries([commands / version, *(library / "lib-dynload").glob("*.so")]):
         shutil.copy2(needed, root / "lib" / needed.name)
     _link_alike(library)
@@ -95,10 +98,6 @@ def _copy(root: Path) -> None:
     command = commands / "chimbuko"
     command.write_text(_COMMAND.replace("PACKAGES", f"{version}/site-packages"))
     command.chmod(0o755)
-
-
-def _copy_folder(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, ignore=_NOT_NEEDED, dirs_exist_ok=True)
 
 
 def _copy_distribution(distribution: importlib.metadata.Distribution, packages: Path) -> None:

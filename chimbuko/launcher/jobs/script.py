@@ -204,6 +204,7 @@ while [ -z "$is_ending" ] && kill -0 "$services" 2>/dev/null; do
     if [ "${#gone[@]}" -gt 0 ] && [ "$unread" -gt "$((${#agents[@]} - ${#gone[@]}))" ]; then
         for at in "${gone[@]}"; do
             wait "${agents[at]}"
+            # shellcheck disable=SC2154
             echo "chimbuko: agent ${hosts[at]:+on ${hosts[at]} }ended, code $?; nobody reads its share" >&2
         done
         end_ranks
