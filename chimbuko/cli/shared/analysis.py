@@ -61,8 +61,8 @@ _OPTIONS = (
         "thresholds",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Threshold of one function, or of all functions that match a pattern with * and ?; @FILE takes them "
-        "from the C++ Chimbuko's JSON. Repeatable.",
+        help="Threshold of one function, or of all functions that match a pattern with * and ?; @FILE has "
+        "them as JSON of the C++ Chimbuko. Repeatable.",
     ),
     click.option(
         "--ignore",
@@ -75,14 +75,14 @@ _OPTIONS = (
         "--watch",
         multiple=True,
         metavar="COUNTER[=FIELD]",
-        help="Counter, or the beginning of its name, that describes the node and not a call, and its name there; "
+        help="Counter, or the beginning of its name, that describes the node, not a call, and its field; "
         "@FILE has a JSON list of such pairs. Repeatable; default 'monitoring:'.",
     ),
     click.option(
         "--uncorrelated",
         multiple=True,
         metavar="NAME",
-        help="Take correlation ids of this function, or of those that match a pattern, for no launches on a GPU; "
+        help="Take correlation ids of this function, or of those that match a pattern, for no launches; "
         "@FILE has a name in each line. Repeatable.",
     ),
     click.option("--metric", type=click.Choice(METRICS), help="Runtime that is judged; default exclusive."),
