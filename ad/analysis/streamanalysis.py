@@ -148,7 +148,7 @@ class StreamAnalysis:
         self._reported = ReportedCalls()
         self._counters = Counters(identity.rank, config.watched_counters)
         self._flood_limit = FloodLimit(config)
-        self._launches = Launches()
+        self._launches = Launches(uncorrelated=config.uncorrelated)
         self._channels = Channels()
         self._windows = Windows(config)
         self._traffic = Traffic(identity.program, identity.rank)

@@ -30,6 +30,7 @@ SECTIONS = {
             "cc-flags": "Print how to compile a program so that its functions are recorded.",
             "monitor": "Watch a program's threads and cores, without a trace.",
             "filter": "Propose functions to leave out of the trace.",
+            "simulate": "Make up a run from a description, with known delays.",
             "replay": "Feed recorded traces to readers as if the application ran now.",
             "follow": "Feed traces that other tools are writing to an analysis.",
             "launch": "Print the job script of a run on many nodes.",

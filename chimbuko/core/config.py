@@ -84,6 +84,10 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Whether streams wait for each other at the end of each epoch, so that flags do not depend on timing."""
     watched_counters: tuple[str, ...] = ("monitoring:",)
     """Prefixes of counters that describe the node rather than a call."""
+    counter_fields: tuple[tuple[str, str], ...] = ()
+    """Names that watched counters get in the state of a node: (counter, field)."""
+    uncorrelated: tuple[str, ...] = ()
+    """Names or patterns of functions whose correlation ids are not those of launches on a GPU."""
     max_anomalies_per_function: int = 50
     """Maximum number of recorded anomalies of a function in a stream, per period of trace time: of more the
     most severe are recorded, and the others counted. A function that was quiet may have ten times as many

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from chimbuko.cli.shared.listfiles import counters_of, names_of, thresholds_of
 from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
@@ -60,13 +61,29 @@ _OPTIONS = (
         "thresholds",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Threshold of one function, or of all functions that match a pattern with * and ?. Repeatable.",
+        help="Threshold of one function, or of all functions that match a pattern with * and ?; @FILE has "
+        "them as JSON of the C++ Chimbuko. Repeatable.",
     ),
     click.option(
         "--ignore",
         multiple=True,
         metavar="NAME",
-        help="Never flag this function, or those that match a pattern. Repeatable.",
+        help="Never flag this function, or those that match a pattern; @FILE has a name in each line. "
+        "Repeatable.",
+    ),
+    click.option(
+        "--watch",
+        multiple=True,
+        metavar="COUNTER[=FIELD]",
+        help="Counter, or the beginning of its name, that describes the node, not a call, and its field; "
+        "@FILE has a JSON list of such pairs. Repeatable; default 'monitoring:'.",
+    ),
+    click.option(
+        "--uncorrelated",
+        multiple=True,
+        metavar="NAME",
+        help="Take correlation ids of this function, or of those that match a pattern, for no launches; "
+        "@FILE has a name in each line. Repeatable.",
     ),
     click.option("--metric", type=click.Choice(METRICS), help="Runtime that is judged; default exclusive."),
     click.option(
@@ -130,7 +147,8 @@ _OPTIONS = (
     ),
 )
 _NAMES = (
-    *("config", "detector", "threshold", "thresholds", "ignore", "metric", "fast_side", "min_anomaly"),
+    *("config", "detector", "threshold", "thresholds", "ignore", "watch", "uncorrelated"),
+    *("metric", "fast_side", "min_anomaly"),
     "max_anomalies_per_function",
     *("window", "period", "record_steps", "node_samples", "server_parts", "store_writers"),
     *("load_model", "freeze", "save_model", "relabel"),
@@ -141,6 +159,8 @@ def _options(
     config: Path | None,
     thresholds: tuple[str, ...],
     ignore: tuple[str, ...],
+    watch: tuple[str, ...],
+    uncorrelated: tuple[str, ...],
     min_anomaly: str | None,
     window: int | None,
     period: float | None,
@@ -152,9 +172,13 @@ def _options(
     **plain: Any,
 ) -> AnalysisOptions:
     from_step, to_step = _steps(record_steps)
+    watched = counters_of(watch)
     chosen = plain | {
-        "thresholds": [_threshold(text) for text in thresholds] or None,
-        "ignore": ignore or None,
+        "thresholds": thresholds_of(thresholds) or None,
+        "ignore": names_of(ignore) or None,
+        "watched_counters": [counter for counter, _ in watched] or None,
+        "counter_fields": [(counter, field) for counter, field in watched if field] or None,
+        "uncorrelated": names_of(uncorrelated) or None,
         "min_anomaly_us": None if min_anomaly is None else round(parse_duration_us(min_anomaly)),
         "window_calls": window,
         "period_us": None if period is None else round(period * 1e6),
@@ -183,8 +207,9 @@ def _read(path: Path) -> dict[str, Any]:
             f"{path}: {', '.join(sorted(unknown))} unknown; there are "
             f"{', '.join(AnalysisConfig.__struct_fields__)}"
         )
-    if isinstance(thresholds := settings.get("thresholds"), Mapping):
-        settings["thresholds"] = list(thresholds.items())
+    for name in ("thresholds", "counter_fields"):
+        if isinstance(table := settings.get(name), Mapping):
+            settings[name] = list(table.items())
     return settings
 
 
@@ -193,17 +218,6 @@ def _converted(settings: dict[str, Any], path: Path | None) -> AnalysisConfig:
         return msgspec.convert(settings, AnalysisConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
-
-
-def _threshold(text: str) -> tuple[str, float]:
-    # Names hold "=" too, as in operator==.
-    name, _, value = text.rpartition("=")
-    try:
-        if name:
-            return name, float(value)
-    except ValueError:
-        pass
-    raise ConfigError(f"--threshold-of {text!r}: not NAME=VALUE; give one like 'MPI_*=8'")
 
 
 def _steps(text: str | None) -> tuple[int | None, int | None]:
