@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from chimbuko.core.arrays import Int64Array, UInt64Array
 from chimbuko.core.units import number_of
-from chimbuko.instrument.recorder.layout import FUNCTIONS, NAMED
+from chimbuko.instrument.recorder.layout import FUNCTIONS, OPENMP
 from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 
 MOST_NAMED = 10
@@ -68,7 +68,7 @@ def _uncounted(
 
 def _advice(keys: Sequence[int], names: Sequence[str]) -> str:
     functions = [
-        name.partition("(")[0] for key, name in zip(keys, names, strict=True) if key and not key & NAMED
+        name.partition("(")[0] for key, name in zip(keys, names, strict=True) if 0 < key < OPENMP
     ]
     # The name of a template has commas, which separate functions in the compiler's list.
     plain = [name for name in functions if "<" not in name]

@@ -30,13 +30,22 @@ from chimbuko.core.traceschema import (
     LEFT_OUT_FUNCTIONS,
     MPI_PREFIX,
     NOT_RECORDED,
+    OPENMP_PREFIX,
     UNRESOLVED,
 )
 from chimbuko.core.units import number_of
 from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
-from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_EARLIER, NAMED, Kind
+from chimbuko.instrument.recorder.layout import (
+    COMMUNICATORS,
+    CONSTRUCT_SHIFT,
+    CONSTRUCTS,
+    LEFT_EARLIER,
+    NAMED,
+    OPENMP,
+    Kind,
+)
 from chimbuko.instrument.recorder.leftout import describe_left_out, summed
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
@@ -92,6 +101,7 @@ def _describe_unseen(
         "threads": process.number("threads_without_ring"),
         "messages beyond the table of requests": process.number("lost_requests"),
         "ends of calls that began on another thread": _sum(rings, "strayed_calls"),
+        "tasks of OpenMP, which GCC's runtime hides": process.number("unseen_tasks"),
     }
     return found + [f"{number} {what}" for what, number in others.items() if number]
 
@@ -444,8 +454,13 @@ class Recording:
             if annotated := parse_name(name):
                 return f"{annotated.short} [{{{annotated.file}}} {{{annotated.line},0}}]"
             return f"{name}()" if name.startswith(MPI_PREFIX) else name
+        prefix = ""
+        if key & OPENMP:
+            # The call of the runtime ends before the place behind it.
+            prefix = f"{OPENMP_PREFIX}{CONSTRUCTS[(key ^ OPENMP) >> CONSTRUCT_SHIFT]} "
+            key = max(key & (1 << CONSTRUCT_SHIFT) - 1, 1) - 1
         path = self._mappings.path_of(key) or self.executable
-        return f"{UNRESOLVED}{key:x}> [{{{path}}} {{0,0}}]"
+        return f"{prefix}{UNRESOLVED}{key:x}> [{{{path}}} {{0,0}}]"
 
     def _noted_name(self, key: int) -> AnnotatedName | None:
         """Return the name that the source gives: that of an annotated function, or of a region."""
@@ -532,8 +547,8 @@ class Recording:
     def _describe_callers(self) -> str:
         """Describe how functions were found that no compiler has instrumented; empty where none was."""
         rows = self.process.field("functions")["key"]
-        has_hooks = bool(((rows > 0) & (rows < NAMED)).any())
-        if has_hooks or not (self._keys < NAMED).any():
+        has_hooks = bool(((rows > 0) & (rows < OPENMP)).any())
+        if has_hooks or not (self._keys < OPENMP).any():
             return ""
         said = "found on the stack: each function lasts from its first call of MPI to its last one"
         if missing := self.process.number("calls_without_caller"):
