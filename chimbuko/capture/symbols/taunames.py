@@ -19,8 +19,9 @@ _OUTLINED = re.compile(
     r" \[clone \._omp_fn\.\d+\]|\._omp_(?:fn|cpyfn)\.\d+|\.omp_outlined(?:_debug__)?[.\d]*(?:_wrapper)?|"
     r" \(\.omp_outlined[^)]*\)"
 )
-"""End of the names of functions that compilers make of the bodies of OpenMP's constructs; older clangs name nothing
-else."""
+"""End of the names of functions that compilers make of the bodies of OpenMP's constructs; older clangs name
+nothing else.
+"""
 
 
 class Unresolved(msgspec.Struct, frozen=True):

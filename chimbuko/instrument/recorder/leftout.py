@@ -67,9 +67,7 @@ def _uncounted(
 
 
 def _advice(keys: Sequence[int], names: Sequence[str]) -> str:
-    functions = [
-        name.partition("(")[0] for key, name in zip(keys, names, strict=True) if 0 < key < OPENMP
-    ]
+    functions = [name.partition("(")[0] for key, name in zip(keys, names, strict=True) if 0 < key < OPENMP]
     # The name of a template has commas, which separate functions in the compiler's list.
     plain = [name for name in functions if "<" not in name]
     flags = [f"-finstrument-functions-exclude-function-list={','.join(plain)}"] if plain else []

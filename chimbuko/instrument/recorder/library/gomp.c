@@ -120,7 +120,7 @@ struct body {
 
 static __thread __attribute__((tls_model("initial-exec"))) char mark; /* its address identifies a thread */
 
-static void run_body(void *given)
+static __attribute__((noinline)) void run_body(void *given)
 {
     struct body body = *(struct body *)given;
     bool is_worker = body.master != (uintptr_t)&mark;
@@ -276,6 +276,15 @@ EXPORTED unsigned GOMP_sections_start(unsigned count)
 
 /* --- Barriers --- */
 
+/* A body that ends with a barrier jumps to it: then it has the place of the region. */
+static Key key_of_barrier(uintptr_t from)
+{
+    enum { MOST_BYTES = 256 }; /* of the code of run_body */
+    const struct region *region = present_region();
+    bool is_jump = from - (uintptr_t)&run_body < MOST_BYTES && region != NULL && region->place != 0;
+    return is_jump ? with_construct(BARRIER, region->place) : key_of_construct(BARRIER, (const void *)from);
+}
+
 #define WAITS(result, store, give, name)                                                                               \
     EXPORTED result name(void);                                                                                        \
     EXPORTED result name(void)                                                                                         \
@@ -284,7 +293,7 @@ EXPORTED unsigned GOMP_sections_start(unsigned count)
         if (is_passed_on)                                                                                              \
             return next();                                                                                             \
         end_loop();                                                                                                    \
-        Key key = key_of_construct(BARRIER, from);                                                                     \
+        Key key = key_of_barrier((uintptr_t)from);                                                                     \
         come_to_barrier(key, false);                                                                                   \
         store next();                                                                                                  \
         leave(key);                                                                                                    \
