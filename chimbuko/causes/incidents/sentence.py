@@ -46,6 +46,7 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
         RecurrenceKind.DRIFT: _drift,
         RecurrenceKind.SLOW_RANKS: _slow_ranks,
         RecurrenceKind.DEADLOCK: _deadlock,
+        RecurrenceKind.SLOW_THREADS: _slow_threads,
     }
     lost = f": {lost_time(recurrence.cost_us)} in all" if recurrence.cost_us else ""
     return f"{tells[recurrence.kind](recurrence)}{lost}."
@@ -109,6 +110,15 @@ def _deadlock(recurrence: Recurrence) -> str:
     lasted = f", for {duration(recurrence.longest_us)}" if recurrence.longest_us else ""
     where = f" in {_functions(recurrence)}" if recurrence.functions else ""
     return f"Deadlock{where}: {recurrence.by}{lasted}"
+
+
+def _slow_threads(recurrence: Recurrence) -> str:
+    where = place_of_construct(recurrence.function)
+    return (
+        f"Imbalance of threads: {recurrence.by} of {ranks_in_words(recurrence.ranks)} takes "
+        f"{recurrence.factor:.2f} times as long as the others before the barrier of {where}, in "
+        f"{100 * recurrence.share:.2g} % of {number_of(recurrence.calls, 'times')}"
+    )
 
 
 def _functions(recurrence: Recurrence) -> str:

@@ -24,6 +24,7 @@ from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.redaction import without_secrets
 from chimbuko.core.sourcecensus import CALL_COUNTS, LEFT_OUT, UNCOUNTED
+from chimbuko.core.statistics.slowthreads import SLOW_THREADS, encode_slow_threads
 from chimbuko.core.traceschema import (
     ENDING,
     LEFT_OUT_AT_TIMES,
@@ -50,6 +51,7 @@ from chimbuko.instrument.recorder.leftout import describe_left_out, summed
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
+from chimbuko.instrument.recorder.threadbalance import ThreadBalance
 from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.processmetadata import describe_process
 
@@ -282,6 +284,7 @@ class Recording:
         self._left_out: list[Int64Array] = []
         """Timers that were said to be left out at times, as they were said."""
         self._mappings = Mappings(self.process)
+        self._balance = ThreadBalance()
         self._said: dict[tuple[int, str], str] = {}
         self.problems: list[str] = []
         """Lines that say what is wrong with the files."""
@@ -335,8 +338,10 @@ class Recording:
             self._taken += len(events)
             for lane, of_lane in self._by_lane(name, ring, events):
                 rows.append(self._rows(lane, of_lane, timers, counters))
+                self._balance.note(lane, of_lane)
                 if self._annotated is not None:
                     self._annotated.note(ring.number("tid"), of_lane, lane)
+        self._balance.close()
         self._write_annotated()
         metadata = self._new_metadata()
         self._said |= metadata
@@ -536,6 +541,8 @@ class Recording:
             found[LEFT_OUT_FUNCTIONS] = left_out
         if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
             found[ENDING] = ending
+        if slow := self._balance.slow_threads(lambda key: self._full_names([key])[0]):
+            found[SLOW_THREADS] = encode_slow_threads(slow)
         rings = self._sound_rings()
         unseen = ", ".join(_describe_unseen(self.process, rings, self._resolved))
         said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi()
@@ -571,6 +578,9 @@ class Recording:
 
     def _resolved(self, keys: Sequence[int]) -> list[str]:
         """Return the names of functions for people, looked up where the recording has only addresses."""
+        return [name.partition(" [{")[0] for name in self._full_names(keys)]
+
+    def _full_names(self, keys: Sequence[int]) -> list[str]:
         names = [self.name_of(key) for key in keys]
         resolver = Resolver(0)
         metadata = self._said | {
@@ -583,7 +593,7 @@ class Recording:
                 if time.monotonic() > deadline_s:
                     break
                 time.sleep(PAUSE_S)
-        return [resolver.named(name).partition(" [{")[0] for name in names]
+        return [resolver.named(name) for name in names]
 
 
 def _bytes(*columns: npt.NDArray[Any]) -> bytes:
