@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from chimbuko.capture.symbols.resolver import Resolver
 from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.redaction import without_secrets
-from chimbuko.core.sourcecensus import CALL_COUNTS, LEFT_OUT, UNCOUNTED
+from chimbuko.core.sourcecensus import CALL_COUNTS
 from chimbuko.core.statistics.slowthreads import SLOW_THREADS, encode_slow_threads
 from chimbuko.core.traceschema import (
     ENDING,
@@ -47,84 +47,13 @@ from chimbuko.instrument.recorder.layout import (
     OPENMP,
     Kind,
 )
-from chimbuko.instrument.recorder.leftout import describe_left_out, summed
+from chimbuko.instrument.recorder.leftout import call_counts, describe_left_out, describe_unseen
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
 from chimbuko.instrument.recorder.threadbalance import ThreadBalance
 from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.processmetadata import describe_process
-
-_NO_ROOM = "for which there was no room"
-_TOO_DEEP = "nested too deeply"
-_INTERRUPTING = "of signals' handlers that came while an event was written"
-_STACKLESS = "on more stacks than there are lanes for"
-_MOST_NAMED = 5
-
-
-def _call_counts(process: ProcessFile, rings: Sequence[Ring], recorded: int) -> dict[str, int]:
-    """Return how many calls were seen, recorded, and not recorded by each reason; 0 if there were none.
-
-    Calls of threads that have no ring are not seen, nor those of call sites that are disarmed.
-
-    Parameters
-    ----------
-    recorded
-        Number of calls that were recorded.
-    """
-    reasons = {LEFT_OUT: int(summed(ring.left_out() for ring in rings).sum()), **_by_reason(rings)}
-    uncounted = int(np.count_nonzero(process.field("functions")["uncounted_ns"]))
-    seen = recorded + sum(reasons.values())
-    return {"seen": seen, "recorded": recorded, **reasons, UNCOUNTED: uncounted}
-
-
-def _by_reason(rings: Sequence[Ring]) -> dict[str, int]:
-    return {
-        _NO_ROOM: _sum(rings, "dropped_calls"),
-        _TOO_DEEP: _sum(rings, "too_deep"),
-        _INTERRUPTING: _sum(rings, "interrupting_calls"),
-        _STACKLESS: _sum(rings, "stackless_calls"),
-    }
-
-
-def _describe_unseen(
-    process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
-) -> list[str]:
-    """Describe what was not recorded but for the functions that are left out: an entry for each kind."""
-    reasons = {reason: number for reason, number in _by_reason(rings).items() if number}
-    found = []
-    if calls := sum(reasons.values()):
-        why = ", ".join(
-            f"{number} {reason}" if len(reasons) > 1 else reason for reason, number in reasons.items()
-        )
-        found.append(f"{calls} calls {why}{_by_function(process, rings, names_of)}")
-    others = {
-        "messages and counters": _sum(rings, "dropped_rows"),
-        "threads": process.number("threads_without_ring"),
-        "messages beyond the table of requests": process.number("lost_requests"),
-        "ends of calls that began on another thread": _sum(rings, "strayed_calls"),
-        "tasks of OpenMP, which GCC's runtime hides": process.number("unseen_tasks"),
-    }
-    return found + [f"{number} {what}" for what, number in others.items() if number]
-
-
-def _by_function(
-    process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
-) -> str:
-    keys, calls = process.field("functions")["key"], summed(ring.dropped() for ring in rings)
-    (rows,) = np.nonzero((calls > 0) & (keys > 0))
-    if not len(rows):
-        return ""
-    rows = rows[np.argsort(-calls[rows], kind="stable")][:_MOST_NAMED]
-    names = names_of([int(key) for key in keys[rows]])
-    parts = [f"{calls[row]} of {name}" for row, name in zip(rows, names, strict=True)]
-    others = int(calls.sum() - calls[rows].sum())
-    parts += [f"{others} of others"] if others else []
-    return f" ({', '.join(parts)})"
-
-
-def _sum(rings: Sequence[Ring], field: str) -> int:
-    return sum(ring.number(field) for ring in rings)
 
 
 class _Lanes:
@@ -544,9 +473,9 @@ class Recording:
         if slow := self._balance.slow_threads(lambda key: self._full_names([key])[0]):
             found[SLOW_THREADS] = encode_slow_threads(slow)
         rings = self._sound_rings()
-        unseen = ", ".join(_describe_unseen(self.process, rings, self._resolved))
+        unseen = ", ".join(describe_unseen(self.process, rings, self._resolved))
         said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi()
-        found[CALL_COUNTS] = json.dumps(_call_counts(self.process, rings, self._recorded))
+        found[CALL_COUNTS] = json.dumps(call_counts(self.process, rings, self._recorded))
         if said:
             found[NOT_RECORDED] = "; ".join(said)
         return {(MAIN_THREAD, key): value for key, value in found.items()}
