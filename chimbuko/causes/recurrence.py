@@ -22,6 +22,8 @@ class RecurrenceKind(StrEnum):
     """Ranks that are slower than the others all the time: those of one node, in most of what they compute, or
     those that take longer in the same functions.
     """
+    SLOW_THREADS = "slow threads"
+    """A thread of ranks for which the others wait at the same barrier again and again."""
 
 
 class Recurrence(msgspec.Struct, frozen=True):
@@ -65,7 +67,7 @@ class Recurrence(msgspec.Struct, frozen=True):
     """
     by: str = ""
     """Process that took their cores, if it was mostly one or several from outside the program, or the limit
-    that kept them from these; of a deadlock, who waits for what.
+    that kept them from these; of a deadlock, who waits for what; the slow thread.
     """
     ranks_there: int = 0
     """Number of ranks that share ``cores``; 0 if each has one of its own, or nobody waited for a core."""

@@ -39,6 +39,8 @@ class Shares(msgspec.Struct, frozen=True):
     io_us: float = 0.0
     gpu_us: float = 0.0
     """Time in which they waited for a GPU."""
+    threads_us: float = 0.0
+    """Time in which they waited for other threads, at barriers of OpenMP."""
     asleep_us: float = 0.0
     """Time asleep in none of these waits, and of coroutines that await; where there are no samples of nodes
     the rest of it is in their parts.
@@ -169,6 +171,8 @@ def _kind_of(function: str) -> str:
     if is_communication(function):
         kinds = {Waits.COLLECTIVE: "collective_us", Waits.NOT: "other_mpi_us"}
         return kinds.get(waits_in(function), "point_to_point_us")
+    if waits_in(function) is Waits.THREADS:
+        return "threads_us"
     return "gpu_us" if waits_for_gpu(function) else "computing_us"
 
 
@@ -185,8 +189,11 @@ def _divided(spent: Mapping[str, float], sampled: Sampled) -> dict[str, float]:
     waited_us = min(whole_us, sampled.waited_us * scale)
     asleep_us = max(0.0, whole_us - waited_us - sampled.ran_us * scale)
     asleep_us = max(0.0, asleep_us - spent.get("io_us", 0.0) - spent.get("gpu_us", 0.0))
+    # Threads that wait for others sleep or spin, as the runtime is set; either is that wait.
+    asleep_us = max(0.0, asleep_us - spent.get("threads_us", 0.0))
     asleep_us = min(asleep_us, spent["computing_us"])
-    awake = {name: us for name, us in spent.items() if name not in ("io_us", "gpu_us", "asleep_us")}
+    not_awake = "io_us", "gpu_us", "threads_us", "asleep_us"
+    awake = {name: us for name, us in spent.items() if name not in not_awake}
     awake["computing_us"] -= asleep_us
     awake_us = sum(awake.values())
     waited_us = min(waited_us, awake_us)
@@ -224,6 +231,7 @@ def _told(budget: Budget) -> list[str]:
         ("MPI", sum(mpi.values()), mpi),
         ("I/O", shares.io_us, {}),
         ("waiting for a GPU", shares.gpu_us, {}),
+        ("waiting for other threads", shares.threads_us, {}),
         ("asleep" if budget.is_sampled else "awaiting", shares.asleep_us, {}),
         ("waiting for a core", shares.waiting_us, {}),
         ("not recorded", shares.not_recorded_us, {}),

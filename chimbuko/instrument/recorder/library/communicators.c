@@ -162,7 +162,7 @@ static uint16_t take_in(uint64_t handle, MPI_Comm comm, uint64_t origin)
     pthread_mutex_lock(&lock);
     uint16_t row = row_of_handle(handle);
     uint32_t count = atomic_load(&process->communicator_count);
-    if (row == 0 && count < COMMUNICATORS - 1) {
+    if (row == 0 && count < OPENMP_COMMUNICATOR - 1) {
         row = (uint16_t)(count + 1);
         known[row].world_ranks = ranks;
         known[row].size = (uint32_t)size;

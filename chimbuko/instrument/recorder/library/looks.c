@@ -173,9 +173,9 @@ static struct function *describe(struct function *slot, Key key)
     process->functions[row].key = key;
     atomic_store(&by_row[row], slot);
     atomic_store_explicit(&slot->key, key, memory_order_release);
-    has_functions |= !(key & NAMED);
+    has_functions |= IS_FUNCTION(key);
     /* The program's first functions are called when it begins, and not in a signal's handler. */
-    if (!(key & NAMED) && !atomic_load(&is_begun))
+    if (IS_FUNCTION(key) && !atomic_load(&is_begun))
         begin_thread_of_looks();
     return slot;
 }
@@ -330,7 +330,7 @@ static void arm_wanted(uint32_t count)
 /* Whether to disarm a function, one of some that are left out, pays: then its call sites are noted for a moment. */
 static bool is_to_be_noted(uint32_t row, uint32_t out_count)
 {
-    if (by_row[row]->key & NAMED || row == 0 || rows[row].notings == MOST_NOTINGS)
+    if (!IS_FUNCTION(by_row[row]->key) || row == 0 || rows[row].notings == MOST_NOTINGS)
         return false;
     return rows[row].place == ARMED ? estimates[row].calls_per_s * out_count > MANY_CALLS_PER_S : rows[row].is_seen;
 }

@@ -4,6 +4,7 @@
 
 #include "callers.h"
 #include "entries.h"
+#include "openmp.h"
 #include "sleds.h"
 
 #include <errno.h>
@@ -115,6 +116,7 @@ static void end_thread(void *ring)
     (void)ring;
     if (process == NULL || self.ring == NULL)
         return;
+    end_openmp_of_thread();
     end_callers();
     int64_t now = now_ns();
     while (self.depth > 0)
@@ -162,6 +164,9 @@ static void begin_process(void)
         memcpy(made->names, forked_from->names, sizeof made->names);
     }
     atomic_store(&made->name_count, names);
+    /* Another one in each process, in both halves. */
+    made->communicators[OPENMP_COMMUNICATOR].identity =
+        ((uint64_t)start ^ (uint64_t)made->pid << 40) * UINT64_C(0x9e3779b97f4a7c15) | 1;
     memcpy(made->magic, PROCESS_MAGIC, sizeof made->magic);
     process = made;
     begin_looks_of_process();
@@ -451,6 +456,7 @@ static void after_fork_in_child(void)
     memset(&self, 0, sizeof self);
     forget_looks();
     forget_stacks();
+    forget_openmp();
     forget_mpi();
 }
 
@@ -473,6 +479,7 @@ static void prepare(void)
     is_usage_wanted = getenv(USAGE_VARIABLE) != NULL;
     is_only_counting = getenv(COUNT_VARIABLE) != NULL;
     prepare_looks();
+    prepare_openmp();
     pthread_key_create(&at_thread_end, end_thread);
     at_quick_exit(end_process);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

@@ -157,6 +157,7 @@ export interface components {
             other_mpi_us: number;
             io_us: number;
             gpu_us: number;
+            threads_us: number;
             asleep_us: number;
             waiting_us: number;
             not_recorded_us: number;
@@ -1202,7 +1203,7 @@ export interface components {
          * @description Kind of a recurrence.
          * @enum {unknown}
          */
-        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks";
+        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks" | "slow threads";
         /**
          * MetricFinding
          * @description Finding in a published quantity; times are µs since the epoch, by the publishers' clocks.
@@ -1280,6 +1281,7 @@ export interface components {
             is_flagged: boolean;
             losses: components["schemas"]["NodeLoss"][];
             is_of_all: boolean;
+            thread: number;
             told_before: string;
         };
         /**
@@ -1312,6 +1314,7 @@ export interface components {
             for_call_id: string;
             kind: string;
             is_flagged: boolean;
+            thread: number;
         };
         /**
          * NodeLoss
