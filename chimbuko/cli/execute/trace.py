@@ -22,6 +22,7 @@ from chimbuko.cli.execute.interpreter import is_interpreter, parse_command
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.instrument.annotations.standin import StandIn
 from chimbuko.instrument.pythonmpi.importhook import MpiImport
+from chimbuko.instrument.training.importhook import TorchImport
 from chimbuko.instrument.recorder.launch import become
 from chimbuko.instrument.recorder.library import NativeProgram, native_program
 from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
@@ -153,6 +154,7 @@ def command(
     atexit.register(_end_as_interrupted)
     session.start(program_name(program), rank, MPI_WRITERS)
     MpiImport().install()
+    TorchImport().install()
     StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
     compiled = compile if annotate is None else annotate()
     try:

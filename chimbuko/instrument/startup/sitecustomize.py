@@ -38,10 +38,12 @@ def _join_family(is_first):
     try:
         from chimbuko.instrument.annotations.standin import StandIn
         from chimbuko.instrument.pythonmpi.importhook import MpiImport
+        from chimbuko.instrument.training.importhook import TorchImport
         from chimbuko.instrument.tracer import session
 
         session.start_as_member(is_first)
         MpiImport().install()
+        TorchImport().install()
         StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
         if "CHIMBUKO_ASPECTS" in os.environ:
             from chimbuko.instrument.annotations import importhook

@@ -380,6 +380,18 @@ unsigned number_of_name(const char *name)
     return key == 0 ? 0 : (unsigned)(key & ~NAMED) + 1;
 }
 
+uint16_t new_group(uint64_t identity, uint32_t size, int32_t rank)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t row = atomic_load(&process->communicator_count) + 1;
+    if (row < COMMUNICATORS) {
+        process->communicators[row] = (struct communicator){.identity = identity, .size = size, .rank = rank};
+        atomic_store(&process->communicator_count, row);
+    }
+    pthread_mutex_unlock(&lock);
+    return row < COMMUNICATORS ? (uint16_t)row : 0;
+}
+
 static void make_counts(int rank, int size)
 {
     char name[128];

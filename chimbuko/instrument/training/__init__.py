@@ -1,0 +1,8 @@
+"""Observer of PyTorch in a traced Python program: its operators and collective operations stand among its calls.
+
+May import instrument.pythonmpi, instrument.recorder, instrument.tracer, runtime.
+
+A finder (``importhook``) notices that the program has imported torch. Only then (``observing``) the recorder's
+library is loaded, and a small observer that is built with the headers of that PyTorch (``preparing``). Both write
+into rings, whose rows join those of Python as those of MPI do.
+"""
