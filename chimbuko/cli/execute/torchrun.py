@@ -18,8 +18,8 @@ _FLAGS: Final = frozenset(("--standalone", "--run-path", "--virtual-local-rank",
 
 
 def recorded_launch(words: Sequence[str]) -> list[str] | None:
-    """Return a command of ``torchrun`` that records the script which it launches; None for any other command, and
-    where the script records itself.
+    """Return a command of ``torchrun`` that records the script which it launches; None for any other command,
+    and where the script records itself.
     """
     found = _launcher_of(words)
     if found is None:
@@ -55,8 +55,8 @@ def _interpreter_of(script: Path) -> str:
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
-    """Return the launcher's options without those that say what is run, what is run, and whether it is a module; what
-    is run is empty where the launcher runs it without Python.
+    """Return the launcher's options without those that say what is run, what is run, and whether that is a
+    module. Nothing is run where the launcher does not do it by Python.
     """
     options: list[str] = []
     is_module, at = False, 0

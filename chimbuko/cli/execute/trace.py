@@ -22,12 +22,12 @@ from chimbuko.cli.execute.interpreter import is_interpreter, parse_command
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.instrument.annotations.standin import StandIn
 from chimbuko.instrument.pythonmpi.importhook import MpiImport
-from chimbuko.instrument.training.importhook import TorchImport
 from chimbuko.instrument.recorder.launch import become
 from chimbuko.instrument.recorder.library import NativeProgram, native_program
 from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
+from chimbuko.instrument.training.importhook import TorchImport
 from chimbuko.plan.overheadswitch import become_plainly, is_plain
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.ranks import RANK_VARIABLES, rank_from

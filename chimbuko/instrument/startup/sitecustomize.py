@@ -38,8 +38,8 @@ def _join_family(is_first):
     try:
         from chimbuko.instrument.annotations.standin import StandIn
         from chimbuko.instrument.pythonmpi.importhook import MpiImport
-        from chimbuko.instrument.training.importhook import TorchImport
         from chimbuko.instrument.tracer import session
+        from chimbuko.instrument.training.importhook import TorchImport
 
         session.start_as_member(is_first)
         MpiImport().install()

@@ -13,10 +13,10 @@ from typing import Any
 from chimbuko.instrument.hooks.codes import NOT_RECORDED
 from chimbuko.instrument.pythonmpi.loading import load, prepared
 from chimbuko.instrument.tracer.eventrecorder import Recorder
+from chimbuko.instrument.training.iterations import Iterations
 
 PREPARATION = "chimbuko.instrument.training.preparing"
-GLOO_THREAD = "pt_gloo_runloop"
-"""Name that PyTorch gives to threads which run the collective operations of a group."""
+THREADS = "/proc/self/task"
 
 
 def observe(recorder: Recorder) -> None:
@@ -43,29 +43,31 @@ class _Observer:
             recorder.rings = folder
             load(native, folder)
         self._ctypes = ctypes
+        self._recorder = recorder
         self._library = ctypes.CDLL(observer)
-        self._library.chimbuko_torch_waited.argtypes = ctypes.c_int64, ctypes.c_int
-        self._library.chimbuko_torch_waited.restype = None
+        self._library.chimbuko_torch_waited.argtypes = (ctypes.c_int64,)
         self._torch = torch
 
     def begin(self) -> None:
         self._library.chimbuko_torch_begin()
         self._watch_backward(self._torch.autograd, self._torch.autograd.graph)
+        optimisers = self._torch.optim.Optimizer
+        Iterations(self._recorder).watch(self._torch.utils.data.dataloader._BaseDataLoaderIter, optimisers)
         if self._torch.distributed.is_available():
             self._watch_groups(self._torch.distributed.distributed_c10d)
             self._watch_waits(self._torch._C._distributed_c10d.Work)
 
     def _watch_backward(self, *modules: Any) -> None:
-        """Note the end of backward passes: what comes behind the last operator is a wait for other ranks."""
-        run, waited = modules[-1]._engine_run_backward, self._library.chimbuko_torch_waited
+        """Note backward passes: what lies between their operators is a wait for other ranks."""
+        run, note = modules[-1]._engine_run_backward, self._library.chimbuko_torch_backward
 
         @wraps(run)
         def run_and_note(*args: Any, **options: Any) -> Any:
-            begin_ns = perf_counter_ns()
+            note(1)
             try:
                 return run(*args, **options)
             finally:
-                waited(begin_ns, 1)
+                note(0)
 
         for module in modules:
             module._engine_run_backward = run_and_note
@@ -79,7 +81,7 @@ class _Observer:
             try:
                 return wait(*args, **options)
             finally:
-                waited(begin_ns, 0)
+                waited(begin_ns)
 
         work.wait = wait_and_note
 
@@ -88,34 +90,22 @@ class _Observer:
 
         @wraps(make)
         def make_and_note(*args: Any, **options: Any) -> Any:
-            before = _gloo_threads()
+            before = os.listdir(THREADS)
             made = make(*args, **options)
-            if threads := _gloo_threads() - before:
+            # Not by their names, which they have not given themselves yet.
+            if threads := set(os.listdir(THREADS)).difference(before):
                 self._note_group(made[0], args[2], threads)
             return made
 
         c10d._new_process_group_helper = make_and_note
 
-    def _note_group(self, group: Any, ranks: list[int], threads: set[int]) -> None:
+    def _note_group(self, group: Any, ranks: list[int], threads: set[str]) -> None:
         import hashlib
 
         # The same on all members: no two groups have the same name.
         text = f"{group.group_name} {group.size()} {ranks}"
         identity = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") & ~1
-        array = (self._ctypes.c_int * len(threads))(*threads)
+        array = (self._ctypes.c_int * len(threads))(*map(int, threads))
         self._library.chimbuko_torch_group(
             self._ctypes.c_uint64(identity), group.size(), group.rank(), array, len(threads)
         )
-
-
-def _gloo_threads() -> set[int]:
-    found = set()
-    for thread in os.listdir("/proc/self/task"):
-        try:
-            with open(f"/proc/self/task/{thread}/comm") as file:
-                if file.read().strip() == GLOO_THREAD:
-                    found.add(int(thread))
-        except OSError:
-            # It has just ended.
-            continue
-    return found

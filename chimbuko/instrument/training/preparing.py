@@ -26,8 +26,8 @@ STANDARDS = ("-std=c++20", "-std=c++17")
 
 
 def main() -> None:
-    """Print the paths of recorder, observer, and of a new folder for rings; the arguments describe PyTorch, and are
-    the process that loads these.
+    """Print the paths of recorder and observer, and that of a new folder for rings; the arguments are a
+    description of PyTorch, and the process that loads these.
     """
     build, pid = json.loads(sys.argv[1]), int(sys.argv[2])
     try:
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def observer_library(build: Mapping[str, str], environment: Mapping[str, str]) -> Path:
-    """Return the path of the observer for a PyTorch, which is built where it is not there yet; that takes 5 s.
+    """Return the path of the observer for a PyTorch, which is built where it is not there yet, in 5 s.
 
     Parameters
     ----------

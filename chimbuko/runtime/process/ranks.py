@@ -36,8 +36,9 @@ SIZE_VARIABLES = (
 """Environment variables in which launchers give the number of ranks, in the same order."""
 
 TRAINING_RANK, TRAINING_SIZE = "RANK", "WORLD_SIZE"
-"""Environment variables of ``torchrun`` and other launchers of training, which start all processes of a node within
-one task of a scheduler: so they come before its variables."""
+"""Environment variables of ``torchrun`` and other launchers of training, which start all processes of a node
+within one task of a scheduler: so they come before its variables.
+"""
 _OF_TRAINING = (TRAINING_RANK, TRAINING_SIZE, "LOCAL_RANK", "MASTER_ADDR")
 """Names that only such a launcher sets together; each may mean anything alone."""
 

@@ -126,25 +126,13 @@ EXPORTED void chimbuko_leave(unsigned name)
     leave(NAMED | (name - 1));
 }
 
-/* Return the row of a group of processes, for the two below; 0 where there is no room. */
+/* Return the row of a group of processes; 0 where there is no room. */
 EXPORTED unsigned chimbuko_group(uint64_t identity, unsigned size, int rank)
 {
     if (!acquire())
         return 0;
     release();
     return new_group(identity, size, rank);
-}
-
-static struct event collective_of(unsigned group, int number)
-{
-    return (struct event){.operation = COLLECTIVE, .communicator = (uint16_t)group, .peer = -1, .tag = number};
-}
-
-/* Note that the open call is the collective operation of this number in a group. */
-EXPORTED void chimbuko_collective(unsigned group, int number)
-{
-    if (group != 0)
-        record(OPERATION, collective_of(group, number));
 }
 
 /* Record a call that ends now, and in which this thread has waited for a collective operation. It cannot have begun
@@ -158,10 +146,13 @@ EXPORTED void chimbuko_waited(unsigned name, int64_t begin_ns, unsigned group, i
         int64_t last = self.written == 0 ? 0 : self.events[(self.written - 1) & self.mask].time_ns;
         int64_t begin = begin_ns > last ? begin_ns : last;
         push_call(key, ANY_FRAME, 0, begin);
-        struct event operation = collective_of(group, number);
-        operation.time_ns = begin;
-        operation.kind = OPERATION;
-        self.events[self.written & self.mask] = operation;
+        struct event *operation = next_event(OPERATION, begin);
+        operation->operation = COLLECTIVE;
+        operation->communicator = (uint16_t)group;
+        operation->peer = -1;
+        operation->bytes = 0;
+        operation->tag = number;
+        operation->request = 0;
         publish();
         pop_call(now_ns(), 0);
     }

@@ -17,7 +17,6 @@
 // Functions of the recorder that programs do not call.
 extern "C" {
 unsigned chimbuko_group(uint64_t identity, unsigned size, int rank);
-void chimbuko_collective(unsigned group, int number);
 void chimbuko_waited(unsigned name, int64_t begin_ns, unsigned group, int number);
 }
 
@@ -25,14 +24,14 @@ namespace
 {
 using at::RecordScope;
 
-enum { DEPTH = 64, NAMES = 1024, LONGEST = 200, THREADS = 4096, RECENT = 8 };
+enum { DEPTH = 64, NAMES = 1024, LONGEST = 200, THREADS = 4096, RECENT = 8, SHORTEST_WAIT_NS = 20000 };
 
 std::atomic<bool> is_off{true};
 
 // A group of processes, by the threads that run its operations.
 struct Group {
     std::atomic<int> thread{0};
-    unsigned own = 0, waits = 0; // numbers of the group for the recorder, of its operations and of waits for them
+    unsigned number = 0; // for the recorder
     std::atomic<int> *count = nullptr;
 };
 Group groups[THREADS];
@@ -41,8 +40,8 @@ std::atomic<int> group_count{0};
 
 // The operations that began last, for those who wait for them.
 struct Operation {
-    std::atomic<int64_t> begin_ns{0}, end_ns{0};
-    unsigned name = 0, waits = 0;
+    std::atomic<int64_t> end_ns{0};
+    unsigned name = 0, group = 0;
     int number = 0;
 };
 Operation recent[RECENT];
@@ -51,7 +50,8 @@ std::atomic<unsigned> begun{0};
 struct Thread {
     unsigned depth = 0, operators = 0;
     unsigned open[DEPTH] = {};
-    int64_t last_ns = 0; // end of the last operator
+    int64_t last_ns = 0; // end of the last operator of a backward pass, or its beginning; 0 outside of any
+    unsigned known_begun = 0; // number of operations that had begun before that pass
     const Group *group = nullptr;
     bool is_known = false;
     Operation *running = nullptr;
@@ -125,54 +125,82 @@ const Group *group_of_thread()
 
 void begin_collective(const Group *group, unsigned name)
 {
-    Operation *one = &recent[begun++ % RECENT];
+    unsigned at = begun++ % RECENT;
+    Operation *one = &recent[at];
     one->end_ns = 0;
     one->name = name;
-    one->waits = group->waits;
+    one->group = group->number;
     one->number = (*group->count)++;
-    one->begin_ns = now_ns();
     self.running = one;
-    chimbuko_collective(group->own, one->number);
+}
+
+// Record a wait of this thread that ends now, for the operation that began last, if that went on since.
+void record_wait(int64_t since_ns)
+{
+    unsigned count = begun;
+    const Operation *last = &recent[(count - 1) % RECENT];
+    int64_t end_ns = last->end_ns;
+    if (count > 0 && (end_ns == 0 || end_ns > since_ns))
+        chimbuko_waited(last->name, since_ns, last->group, last->number);
+}
+
+// Between two operators of a backward pass nothing else is done but to wait for the gradients of other ranks.
+void look_for_wait()
+{
+    if (begun != self.known_begun && now_ns() - self.last_ns >= SHORTEST_WAIT_NS)
+        record_wait(self.last_ns);
+}
+
+// An operation that one thread begins and another ends, as collective ones are. Those of Gloo run on threads of their
+// group: they are known by the calls that wait for them, and others are not recorded.
+void start_async(const char *text)
+{
+    if (const Group *group = group_of_thread())
+        begin_collective(group, number_of(text));
+}
+
+void end_async()
+{
+    if (self.running != nullptr)
+        self.running->end_ns = now_ns();
+    self.running = nullptr;
 }
 
 std::unique_ptr<at::ObserverContext> start(const at::RecordFunction &function)
 {
     if (is_off.load(std::memory_order_relaxed))
         return nullptr;
-    const char *text = function.name();
-    unsigned name = 0;
-    const Group *group = function.isAsync() ? group_of_thread() : nullptr;
-    if (function.scope() == RecordScope::USER_SCOPE ? !function.isAsync() || group != nullptr : self.operators == 0)
-        name = number_of(text);
-    if (function.scope() == RecordScope::FUNCTION)
-        self.operators++;
-    if (function.isAsync() && group == nullptr)
+    if (function.isAsync()) {
+        start_async(function.name());
         return nullptr;
+    }
+    bool is_operator = function.scope() == RecordScope::FUNCTION;
+    unsigned name = is_operator && self.operators > 0 ? 0 : number_of(function.name());
+    if (is_operator && self.operators++ == 0 && self.last_ns != 0)
+        look_for_wait();
     if (name != 0)
         chimbuko_enter(name);
     if (self.depth < DEPTH)
         self.open[self.depth] = name;
     self.depth++;
-    if (group != nullptr)
-        begin_collective(group, name);
     return nullptr;
 }
 
 void end(const at::RecordFunction &function, at::ObserverContext *)
 {
-    // What began before this was installed ends here, too.
-    if (is_off.load(std::memory_order_relaxed) || self.depth == 0)
+    if (is_off.load(std::memory_order_relaxed))
         return;
-    if (function.isAsync() && group_of_thread() == nullptr)
+    if (function.isAsync()) {
+        end_async();
+        return;
+    }
+    // What began before this was installed ends here, too.
+    if (self.depth == 0)
         return;
     self.depth--;
-    if (self.running != nullptr) {
-        self.running->end_ns = now_ns();
-        self.running = nullptr;
-    }
     if (self.depth < DEPTH && self.open[self.depth] != 0)
         chimbuko_leave(self.open[self.depth]);
-    if (function.scope() == RecordScope::FUNCTION && --self.operators == 0)
+    if (function.scope() == RecordScope::FUNCTION && --self.operators == 0 && self.last_ns != 0)
         self.last_ns = now_ns();
 }
 
@@ -193,28 +221,31 @@ __attribute__((visibility("default"))) void chimbuko_torch_begin()
 __attribute__((visibility("default"))) void chimbuko_torch_group(uint64_t identity, unsigned size, int rank,
                                                                  const int *threads, int count)
 {
-    unsigned own = chimbuko_group(identity, size, rank), waits = chimbuko_group(identity ^ 1, size, rank);
+    unsigned number = chimbuko_group(identity, size, rank);
     for (int at = 0; at < count && group_count < THREADS; at++) {
         Group *made = &groups[group_count];
-        made->own = own;
-        made->waits = waits;
-        made->count = &counts[own % THREADS];
+        made->number = number;
+        made->count = &counts[number % THREADS];
         made->thread = threads[at];
         group_count++;
     }
 }
 
-// Record a wait of this thread that ends now, for the operation that began last, if it was under way since `begin_ns`;
-// of a backward pass only what comes behind its last operator.
-__attribute__((visibility("default"))) void chimbuko_torch_waited(int64_t begin_ns, int is_backward)
+// Record a wait of this thread since a time.
+__attribute__((visibility("default"))) void chimbuko_torch_waited(int64_t begin_ns)
 {
-    unsigned count = begun;
-    if (is_off || count == 0 || (is_backward && self.last_ns <= begin_ns))
+    if (!is_off)
+        record_wait(begin_ns);
+}
+
+// Note that a backward pass of this thread begins, or ends.
+__attribute__((visibility("default"))) void chimbuko_torch_backward(int is_begin)
+{
+    if (is_off)
         return;
-    int64_t since_ns = is_backward ? self.last_ns : begin_ns;
-    const Operation *last = &recent[(count - 1) % RECENT];
-    int64_t end_ns = last->end_ns;
-    if (end_ns == 0 || end_ns > since_ns)
-        chimbuko_waited(last->name, since_ns, last->waits, last->number);
+    if (!is_begin && self.last_ns != 0)
+        look_for_wait();
+    self.known_begun = begun;
+    self.last_ns = is_begin ? now_ns() : 0;
 }
 }
