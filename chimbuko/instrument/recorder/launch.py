@@ -39,6 +39,8 @@ HOME_VARIABLE = "CHIMBUKO_RECORDER_HOME"
 USAGE_VARIABLE = "CHIMBUKO_RECORDER_USAGE"
 COUNT_VARIABLE = "CHIMBUKO_RECORDER_COUNT"
 """Environment variable under which messages are counted, and nothing is recorded."""
+INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
+"""Environment variable with the library that CUDA loads when it begins in a process."""
 READY_TIMEOUT_S = 30.0
 """Longest wait for the drain to be ready, which takes 0.4 s on a machine with nothing else to do."""
 
@@ -87,6 +89,8 @@ def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[st
     return {
         PRELOAD_VARIABLE: preloaded,
         FOLDER_VARIABLE: str(folder),
+        # CUDA loads what it names when it begins; another profiler there comes first.
+        INJECTION_VARIABLE: environment.get(INJECTION_VARIABLE) or str(library),
         **first,
         **again,
         **_annotations(environment),

@@ -10,7 +10,7 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 8
+VERSION: Final = 9
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
@@ -121,6 +121,7 @@ PROCESS: Final = np.dtype(
         ("crash", CRASH),
         ("ending", ENDING),
         ("obstacle", f"S{OBSTACLE_BYTES}"),
+        ("gpu", f"S{OBSTACLE_BYTES}"),
         ("functions", FUNCTION_ROW, (FUNCTIONS,)),
         ("communicators", COMMUNICATOR, (COMMUNICATORS,)),
         ("names", f"S{NAME_BYTES}", (NAMES,)),
@@ -130,19 +131,19 @@ PROCESS: Final = np.dtype(
 RING: Final = np.dtype(
     {
         "names": [
-            *("magic", "version", "capacity", "header_bytes", "thread", "tid"),
+            *("magic", "version", "capacity", "header_bytes", "thread", "tid", "description"),
             *("written", "dropped_calls", "dropped_rows", "too_deep", "depth", "lanes"),
             *("strayed_calls", "interrupting_calls", "stackless_calls"),
             *("read", "left_out", "dropped", "stack", "entry_ns"),
         ],
         "formats": [
-            *("S8", "<u4", "<u4", "<u4", "<i4", "<u4"),
+            *("S8", "<u4", "<u4", "<u4", "<i4", "<u4", "<u4"),
             *("<u8", "<u8", "<u8", "<u8", "<u4", "<u4"),
             *("<u8", "<u8", "<u8"),
             *("<u8", ("<u8", (FUNCTIONS,)), ("<u8", (FUNCTIONS,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,))),
         ],
         "offsets": [
-            *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 100, 104, 112, 120, 128),
+            *(0, 8, 12, 16, 20, 24, 28, 64, 72, 80, 88, 96, 100, 104, 112, 120, 128),
             *(192, 192 + 8 * FUNCTIONS, 192 + 16 * FUNCTIONS, 192 + 8 * (2 * FUNCTIONS + DEPTH)),
         ],
         "itemsize": 192 + 8 * (2 * FUNCTIONS + 4 * DEPTH) + 16 * FUNCTIONS,

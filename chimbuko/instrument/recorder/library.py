@@ -66,6 +66,7 @@ INCLUDE = Path(__file__).with_name("include")
 """Folder of the headers for programs that name their own regions."""
 COMMON = (
     *("recorder.c", "functions.c", "crash.c", "stacks.c", "programs.c", "openmp.c"),
+    *("gpu.c", "cuda.c"),
     *("work.c", "looks.c", "budget.c", "node.c", "callsites.c", "sleds.c", "callers.c", "machinecode.c"),
 )
 WITH_MPI = ("messages.c", "communicators.c", "requests.c", "fortran.c")

@@ -41,7 +41,16 @@ from chimbuko.instrument.recorder.leftout import describe_left_out, summed
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
-from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
+from chimbuko.instrument.tracer.chunks import (
+    ENTRY,
+    RECEIVE,
+    ROOT_TIMER,
+    SEND,
+    THREAD_NAME,
+    Handover,
+    Header,
+    ThreadRows,
+)
 from chimbuko.instrument.tracer.processmetadata import describe_process
 
 _NO_ROOM = "for which there was no room"
@@ -474,9 +483,21 @@ class Recording:
         if len(left_out := self._newly_left_out()):
             found[f"{LEFT_OUT_AT_TIMES}{len(self._left_out)}"] = " ".join(map(str, left_out.tolist()))
             self._left_out.append(left_out)
-        threads = {(lane, "tid"): str(ring.number("tid")) for lane, ring in self._new_threads.items()}
+        threads = {
+            (lane, key): value
+            for lane, ring in self._new_threads.items()
+            for key, value in self._about(ring).items()
+        }
         self._new_threads.clear()
         return threads | {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _about(self, ring: Ring) -> dict[str, str]:
+        """Return the metadata of a thread, or of a queue of a GPU that its maker's name and numbers describe."""
+        if not (described := ring.number("description")):
+            return {"tid": str(ring.number("tid"))}
+        maker, device, queue = self.process.name(described - 1).split()
+        name = f"GPU {device}, stream {queue}"
+        return {f"{maker} Device": device, f"{maker} Stream": queue, THREAD_NAME: name}
 
     def _newly_left_out(self) -> Int64Array:
         """Return timers of which calls may be missing in the events that were taken, and of which that was
@@ -524,6 +545,8 @@ class Recording:
         rings = self._sound_rings()
         unseen = ", ".join(_describe_unseen(self.process, rings, self._resolved))
         said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi()
+        if gpu := self.process.text("gpu"):
+            said.append(f"what runs on GPUs: {gpu}")
         found[CALL_COUNTS] = json.dumps(_call_counts(self.process, rings, self._recorded))
         if said:
             found[NOT_RECORDED] = "; ".join(said)

@@ -3,6 +3,7 @@
 #include "recorder.h"
 
 #include "callers.h"
+#include "gpu.h"
 #include "sleds.h"
 
 #include <errno.h>
@@ -193,14 +194,9 @@ static struct ring *make_empty_ring(void)
     return made;
 }
 
-static struct ring *make_ring(void)
+static struct ring *make_ring_of(uint32_t number, uint32_t tid, uint32_t description)
 {
-    if (is_only_counting)
-        return make_empty_ring();
     size_t bytes = sizeof(struct ring) + RING_EVENTS * sizeof(struct event);
-    bool is_main = (pid_t)syscall(SYS_gettid) == getpid();
-    /* Thread 0 is the main thread, even where it is recorded later than others. */
-    uint32_t number = is_main ? 0 : atomic_fetch_add(&process->thread_count, 1) + 1;
     char name[128];
     snprintf(name, sizeof name, "%s.%u.ring", stem, number);
     struct ring *made = make_file(name, bytes);
@@ -212,9 +208,23 @@ static struct ring *make_ring(void)
     made->capacity = RING_EVENTS;
     made->header_bytes = sizeof *made;
     made->thread = (int32_t)number;
-    made->tid = (uint32_t)syscall(SYS_gettid);
+    made->tid = tid;
+    made->description = description;
     memcpy(made->magic, RING_MAGIC, sizeof made->magic);
     show_file(name);
+    return made;
+}
+
+static struct ring *make_ring(void)
+{
+    if (is_only_counting)
+        return make_empty_ring();
+    uint32_t tid = (uint32_t)syscall(SYS_gettid);
+    /* Thread 0 is the main thread, even where it is recorded later than others. */
+    uint32_t number = (pid_t)tid == getpid() ? 0 : atomic_fetch_add(&process->thread_count, 1) + 1;
+    struct ring *made = make_ring_of(number, tid, 0);
+    if (made == NULL)
+        return NULL;
     uint32_t count = atomic_load(&ring_count);
     if (count < MOST_RINGS) {
         all_rings[count] = made;
@@ -222,6 +232,12 @@ static struct ring *make_ring(void)
     }
     add_thread_to_pool();
     return made;
+}
+
+struct ring *make_queue_ring(const char *description)
+{
+    uint32_t number = atomic_fetch_add(&process->thread_count, 1) + 1;
+    return make_ring_of(number, FIRST_QUEUE + number, number_of_name(description));
 }
 
 bool begin_thread(void)
@@ -464,6 +480,7 @@ static void after_fork_in_child(void)
     forget_looks();
     forget_stacks();
     forget_mpi();
+    forget_gpus();
 }
 
 /* These end a process without its destructors. */
