@@ -18,6 +18,8 @@ from chimbuko.instrument.tracer.eventrecorder import Recorder
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 COUNT_VARIABLE = "CHIMBUKO_RECORDER_COUNT"
 """Environment variables that the library reads, as in :mod:`chimbuko.instrument.recorder.launch`."""
+INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
+"""Environment variable with the library that CUDA loads when it begins in a process."""
 PREPARATION = "chimbuko.instrument.pythonmpi.preparing"
 LONGEST_PREPARATION_S = 300.0
 """Longest wait for the library, which is built in half a minute on a busy node if it is not there yet."""
@@ -31,6 +33,19 @@ def record_beside(recorder: Recorder, extension: str) -> None:
         load(library, folder)
     except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
         recorder.describe_process(NOT_RECORDED, f"MPI calls: {error}")
+
+
+def record_gpus(recorder: Recorder, library: str) -> None:
+    """Have CUDA load the recorder when it begins here, unless another profiler is to come first."""
+    import atexit
+    import ctypes
+
+    if os.environ.setdefault(INJECTION_VARIABLE, library) == library:
+        # Before the recording ends, which has been registered earlier.
+        atexit.register(ctypes.CDLL(library).chimbuko_hand_over_gpus)
+    else:
+        other = os.environ[INJECTION_VARIABLE]
+        recorder.describe_process(NOT_RECORDED, f"what runs on GPUs: {other} is there to profile it")
 
 
 def prepared(interpreter: str, preparation: str, built_for: str) -> list[str]:

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from chimbuko.core.errors import ChimbukoError
-from chimbuko.instrument.recorder.launch import INJECTION_VARIABLE
-from chimbuko.instrument.recorder.library import recorder_library
+from chimbuko.instrument.recorder.library import INJECTION_VARIABLE, recorder_library
 from chimbuko.instrument.recorder.mpi import MpiLibrary
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.process.lifetime import log

@@ -18,7 +18,7 @@ from chimbuko.instrument.annotations.options import (
     instance_path,
     parse_options,
 )
-from chimbuko.instrument.recorder.library import NativeProgram, recorder_library
+from chimbuko.instrument.recorder.library import INJECTION_VARIABLE, NativeProgram, recorder_library
 from chimbuko.instrument.recorder.mpi import mpi_of
 from chimbuko.instrument.recorder.ringfolder import (
     READY,
@@ -39,8 +39,6 @@ HOME_VARIABLE = "CHIMBUKO_RECORDER_HOME"
 USAGE_VARIABLE = "CHIMBUKO_RECORDER_USAGE"
 COUNT_VARIABLE = "CHIMBUKO_RECORDER_COUNT"
 """Environment variable under which messages are counted, and nothing is recorded."""
-INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
-"""Environment variable with the library that CUDA loads when it begins in a process."""
 READY_TIMEOUT_S = 30.0
 """Longest wait for the drain to be ready, which takes 0.4 s on a machine with nothing else to do."""
 

@@ -20,6 +20,8 @@ FUNCTIONS: Final = 4096
 MAPS_BYTES: Final = 1 << 16
 PATH_BYTES: Final = 1024
 BACKTRACE: Final = 64
+FIRST_QUEUE: Final = 1 << 30
+"""Number from which those of queues of GPUs stand for the ids of threads."""
 DEPTH: Final = 1024
 LEFT_EARLIER: Final = 1
 """Request of an EXIT of a call that ended with the event of its lane that came before."""

@@ -78,6 +78,8 @@ FLAGS = (
 )
 MADE_FLAGS = (*FLAGS, "-O1")
 """Flags for generated sources: a thousand similar functions, which compile in half the time with ``-O1``."""
+INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
+"""Environment variable with the library that CUDA loads when it begins in a process."""
 REMEDY = "run 'chimbuko doctor', or record with TAU"
 
 

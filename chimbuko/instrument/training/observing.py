@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from chimbuko.instrument.hooks.codes import NOT_RECORDED
-from chimbuko.instrument.pythonmpi.loading import load, prepared
+from chimbuko.instrument.pythonmpi.loading import load, prepared, record_gpus
 from chimbuko.instrument.tracer.eventrecorder import Recorder
 from chimbuko.instrument.training.iterations import Iterations
 
@@ -27,6 +27,25 @@ def observe(recorder: Recorder) -> None:
         recorder.describe_process(NOT_RECORDED, f"what PyTorch does: {error}")
 
 
+def record_native(recorder: Recorder) -> None:
+    """Record what a program does on GPUs by other packages, or say why not."""
+    if recorder.rings:
+        return
+    try:
+        library, folder = prepared(recorder.family.interpreter, PREPARATION, "{}")
+        _load_native(recorder, library, folder)
+    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
+        recorder.describe_process(NOT_RECORDED, f"what runs on GPUs: {error}")
+
+
+def _load_native(recorder: Recorder, library: str, folder: str) -> None:
+    # A recorder that is there already, for mpi4py, takes these calls, too.
+    if not recorder.rings:
+        recorder.rings = folder
+        load(library, folder)
+        record_gpus(recorder, library)
+
+
 class _Observer:
     def __init__(self, recorder: Recorder) -> None:
         import ctypes
@@ -37,11 +56,8 @@ class _Observer:
             "version": str(torch.__version__),
             "abi": str(int(torch._C._GLIBCXX_USE_CXX11_ABI)),
         }
-        native, observer, folder = prepared(recorder.family.interpreter, PREPARATION, json.dumps(build))
-        # A recorder that is there already, for mpi4py, takes these calls, too.
-        if not recorder.rings:
-            recorder.rings = folder
-            load(native, folder)
+        native, folder, observer = prepared(recorder.family.interpreter, PREPARATION, json.dumps(build))
+        _load_native(recorder, native, folder)
         self._ctypes = ctypes
         self._recorder = recorder
         self._library = ctypes.CDLL(observer)

@@ -26,13 +26,15 @@ STANDARDS = ("-std=c++20", "-std=c++17")
 
 
 def main() -> None:
-    """Print the paths of recorder and observer, and that of a new folder for rings; the arguments are a
-    description of PyTorch, and the process that loads these.
+    """Print the paths of the recorder, of a new folder for its rings, and of the observer.
+
+    The arguments are a description of PyTorch, empty for no observer, and the process that loads these.
     """
     build, pid = json.loads(sys.argv[1]), int(sys.argv[2])
     try:
-        libraries = recorder_library(None), observer_library(build, os.environ)
-        print(*libraries, make_awaited_folder(pid), sep="\n")
+        native = recorder_library(None)
+        observer = [observer_library(build, os.environ)] if build else []
+        print(native, make_awaited_folder(pid), *observer, sep="\n")
     except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
         sys.exit(" ".join(str(error).split()))
 

@@ -150,6 +150,34 @@ def test_gpus_that_are_not_seen_are_said(
     assert set(stream.calls()) == {".TAU application"}
 
 
+PYTHON_PROGRAM = f"""
+import cupy
+
+def step(number):
+    cupy.cuda.fake_launch(0, b"_ZN4heat5relaxIfEEvPT_i", 64, 1_000_000)
+    cupy.cuda.fake_synchronize(0)
+
+cupy.cuda.fake_begin()
+for number in range({STEPS}):
+    step(number)
+"""
+
+
+def test_work_that_python_gives_to_a_gpu_stands_beside_its_calls(app: Path, tmp_path: Path) -> None:
+    (library,) = app.parent.glob("libcupti.so.*")
+    # Whatever is called so: the recorder comes before CUDA.
+    lines = ["import ctypes", f"cuda = ctypes.CDLL({str(library)!r}, ctypes.RTLD_GLOBAL)"]
+    lines += ["cuda.fake_launch.argtypes = (ctypes.c_uint, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint64)"]
+    (tmp_path / "cupy.py").write_text("\n".join(lines))
+    (tmp_path / "program.py").write_text(PYTHON_PROGRAM)
+    (stream,) = record(tmp_path, [tmp_path / "program.py"])
+    assert stream.metadata(NOT_RECORDED) == ""
+    found = stream.nesting()
+    assert found["step", "cudaLaunchKernel"] == found["step", "cudaStreamSynchronize"] == STEPS
+    (queue,) = {key[1] for key in stream.names.metadata if key[2] == "CUDA Stream"}
+    assert sum(stream.calls(thread=queue).values()) == STEPS
+
+
 def test_another_profiler_that_cuda_is_to_load_comes_first(app: Path, tmp_path: Path) -> None:
     (stream,) = record(tmp_path, [app, "2"], CUDA_INJECTION64_PATH=os.devnull)
     assert set(stream.calls()) == {".TAU application"}
