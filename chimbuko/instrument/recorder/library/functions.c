@@ -118,3 +118,36 @@ EXPORTED void chimbuko_leave(unsigned name)
     count_usage();
     leave(NAMED | (name - 1));
 }
+
+/* Return the row of a group of processes; 0 where there is no room. */
+EXPORTED unsigned chimbuko_group(uint64_t identity, unsigned size, int rank)
+{
+    if (!acquire())
+        return 0;
+    release();
+    return new_group(identity, size, rank);
+}
+
+/* Record a call that ends now, and in which this thread has waited for a collective operation. It cannot have begun
+ * before the last event of the thread. */
+EXPORTED void chimbuko_waited(unsigned name, int64_t begin_ns, unsigned group, int number)
+{
+    Key key = NAMED | (name - 1);
+    if (name == 0 || group == 0 || !acquire())
+        return;
+    if (self.skipped == 0 && self.depth < DEPTH && has_room(self.depth + 3) && has_credit(function_of(key))) {
+        int64_t last = self.written == 0 ? 0 : self.events[(self.written - 1) & self.mask].time_ns;
+        int64_t begin = begin_ns > last ? begin_ns : last;
+        push_call(key, ANY_FRAME, 0, begin);
+        struct event *operation = next_event(OPERATION, begin);
+        operation->operation = COLLECTIVE;
+        operation->communicator = (uint16_t)group;
+        operation->peer = -1;
+        operation->bytes = 0;
+        operation->tag = number;
+        operation->request = 0;
+        publish();
+        pop_call(now_ns(), 0);
+    }
+    release();
+}

@@ -80,6 +80,10 @@ COLD bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
 /* The number of a counter's name, for a thread that records already; 0 where there is no room. */
 __attribute__((visibility("hidden"))) unsigned number_of_name(const char *name);
+/* A ring for what no thread of this process does: a queue of a GPU, as the description says; NULL for none. */
+__attribute__((visibility("hidden"))) struct ring *make_queue_ring(const char *description);
+/* The row of a new communicator, or other group of processes; 0 where there is no room. */
+__attribute__((visibility("hidden"))) uint16_t new_group(uint64_t identity, uint32_t size, int32_t rank);
 __attribute__((visibility("hidden"))) void become_recorded(char **words);
 __attribute__((visibility("hidden"))) const char *recorder_folder(void);
 __attribute__((visibility("hidden"))) void note_end(enum End how, int code);
