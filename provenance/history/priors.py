@@ -1,0 +1,133 @@
+"""Statistics of a series' runs: packed for the index, and merged to the model that the next run begins with."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.errors import StoreError
+from chimbuko.core.statistics.model import Model
+from chimbuko.core.statistics.schema import PackedTable, TableSchema, schema_of, stored_columns
+from chimbuko.core.unpacking import unpacked
+from chimbuko.provenance.query.run import Provenance
+
+KEPT = 0.8
+"""Weight of a run relative to the next newer one: of 20 runs the oldest counts for 1 %."""
+MOST_CALLS = 1000.0
+"""Maximum number of calls that a function begins with: its own calls outweigh them after as many, which is one
+era of the server's memory.
+"""
+MOST_MODEL_BYTES = 150_000
+LEAST_RUNS = 3
+"""Number of good runs from which a series has a model of its own."""
+MOST_RUNS = 20
+"""Number of runs that are merged."""
+
+
+class _Packed(msgspec.Struct, frozen=True):
+    detector: str
+    metric: str
+    functions: list[tuple[str, str]]
+    table: PackedTable
+
+
+def own_model(provenance: Provenance) -> Model:
+    """Return what a run has learned of its own calls, without the model that it began with; functions with most
+    time first.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    config = provenance.run().config
+    schema, programs, times = schema_of(config.detector), provenance.programs(), provenance.function_times()
+    newest = {(one.program, one.name): one for one in provenance.models.newest()}
+    found = []
+    for one in provenance.function_statistics():
+        key = one.program, one.name
+        row, calls = schema.empty(1)[0], float(times[key].counted if key in times else one.calls)
+        if "buckets" in schema.slices and key in newest:
+            counted = stored_columns(config.detector, newest[key].row).get("counted")
+            row[schema.slices["buckets"]] = 0.0 if counted is None else counted
+            calls = float(row[schema.slices["buckets"]].sum())
+        if not calls:
+            continue
+        squares = one.exclusive_stddev_us**2 * max(0.0, calls - 1.0)
+        low, high = one.exclusive_minimum_us, one.exclusive_maximum_us
+        # Higher moments are not stored, and no detector takes them.
+        row[schema.slices["exclusive_us"]] = calls, one.exclusive_mean_us, squares, 0.0, 0.0, low, high
+        longest = one.inclusive_maximum_us
+        row[schema.slices["inclusive_us"]] = calls, one.inclusive_mean_us, 0.0, 0.0, 0.0, 0.0, longest
+        found.append(
+            (-calls * one.exclusive_mean_us, (programs.get(one.program, str(one.program)), one.name), row)
+        )
+    found.sort(key=lambda one: one[:2])
+    table = np.array([row for _, _, row in found]).reshape(len(found), schema.width)
+    return Model(config.detector, config.metric, [name for _, name, _ in found], table)
+
+
+def packed_model(model: Model, most_bytes: int = MOST_MODEL_BYTES) -> bytes:
+    """Pack a model; where that is too large, without the functions that stand last."""
+    count = len(model.functions)
+    while True:
+        table = model.schema.pack(model.table[:count])
+        whole = zlib.compress(
+            msgspec.msgpack.encode(_Packed(model.detector, model.metric, model.functions[:count], table))
+        )
+        if len(whole) <= most_bytes or not count:
+            return whole
+        count = min(count - 1, int(0.95 * count * most_bytes / len(whole)))
+
+
+def merged_prior(models: Sequence[bytes], detector: str, metric: str) -> Model | None:
+    """Return the model that a run begins with; None if none of the runs judged in the same way.
+
+    Parameters
+    ----------
+    models
+        Packed statistics of good runs, the newest first; damaged ones are left out.
+    """
+    schema = schema_of(detector)
+    rows: dict[tuple[str, str], list[tuple[float, Float64Array]]] = defaultdict(list)
+    weight = 1.0
+    for packed in models:
+        try:
+            one = msgspec.msgpack.decode(unpacked(packed), type=_Packed)
+            if (one.detector, one.metric) != (detector, metric):
+                continue
+            table = schema.unpack(one.table)
+        except (StoreError, msgspec.MsgspecError, ValueError, IndexError):
+            continue
+        for function, row in zip(one.functions, table, strict=False):
+            rows[function].append((weight, row))
+        weight *= KEPT
+    if not rows:
+        return None
+    functions = sorted(rows)
+    return Model(
+        detector, metric, functions, np.array([_merged(schema, rows[function]) for function in functions])
+    )
+
+
+def _merged(schema: TableSchema, weighted: Sequence[tuple[float, Float64Array]]) -> Float64Array:
+    """Return one row of several, each by its weight, of at most ``MOST_CALLS`` calls."""
+    calls_at = schema.slices["exclusive_us"].start
+    calls = sum(weight * row[calls_at] for weight, row in weighted)
+    scale = min(1.0, MOST_CALLS / calls) if calls > 0.0 else 0.0
+    merged = schema.empty(1)
+    for weight, row in weighted:
+        part = row[None].copy()
+        for name in ("exclusive_us", "inclusive_us"):
+            # Number and sums of powers, not mean and bounds.
+            part[0, schema.slices[name]][[0, 2, 3, 4]] *= weight * scale
+        if "buckets" in schema.slices:
+            part[0, schema.slices["buckets"]] *= weight * scale
+        schema.merge(merged, [0], part)
+    row: Float64Array = merged[0]
+    return row
