@@ -1,16 +1,15 @@
 """Change points of many quantities over the runs of a series. Pure.
 
 Each quantity is divided into stretches with the least sum of squares and a penalty for each (the objective of
-PELT, solved exactly). A place between two stretches counts where the runs after it lie further from those before
-than chance explains: by normal scores among the residuals of the whole series, so that its noise is taken as it
-is, with long tails, and with its autocorrelation. The chance is corrected for all quantities and all runs at which
-something could have changed (Holm).
+PELT, solved exactly). A place between two stretches counts where the runs after it lie further from those
+before than chance explains: by normal scores among the residuals of the whole series, so that its noise is
+taken as it is, with long tails, and with its autocorrelation. The chance is corrected for all quantities and
+all runs at which something could have changed (Holm).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -22,11 +21,13 @@ LEAST_RUNS = 3
 LEAST_SERIES = 8
 """Number of runs below which nothing is said: a noise of so few is none."""
 PENALTY = 6.0
-"""Cost of a further stretch, in units of the variance, besides the logarithm of the number of runs: a low one,
-as places are tested afterwards.
+"""Cost of a further stretch, in units of the variance, besides the logarithm of the number of runs: a low
+one, as places are tested afterwards.
 """
 CLIPPED = 4.0
-"""Distance from the running median, in standard deviations, at which a run's value is cut off for the division."""
+"""Distance from the running median, in standard deviations, at which a run's value is cut off for the
+division.
+"""
 AROUND = 7
 """Number of runs of the running median."""
 CHANCE = 0.01
@@ -121,7 +122,7 @@ def _nan_median(windows: Float64Array) -> Float64Array:
 
 
 def _spread(values: Float64Array) -> Float64Array:
-    """Return the standard deviation of each quantity between neighbouring runs, by the median of differences."""
+    """Return the standard deviation of each quantity between neighbours, by the median of differences."""
     steps = np.abs(np.diff(values, axis=0))
     spread = 1.4826 * _nan_median(steps.T) / math.sqrt(2.0)
     whole = np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in values.T])
@@ -175,8 +176,8 @@ def _divided(values: Float64Array) -> list[Int64Array]:
 def _tested(
     quantity: int, values: Float64Array, known: Int64Array, places: Int64Array, least: float
 ) -> list[_Tested]:
-    """Return what is known of each place; those that mean least are taken out one after the other, until all that
-    are left mean something.
+    """Return what is known of each place; those that mean least are taken out one after the other, until all
+    that are left mean something.
     """
     noise = _Noise.of(values, places)
     kept = [int(place) for place in places]
@@ -264,9 +265,3 @@ def _normal_quantile(shares: Float64Array) -> Float64Array:
     below = np.array([0.5 * math.erfc(-z / math.sqrt(2.0)) for z in grid.tolist()])
     quantiles: Float64Array = np.interp(shares, below, grid)
     return quantiles
-
-
-def stretches(points: Sequence[ChangePoint], quantity: int, runs: int) -> list[tuple[int, int]]:
-    """Return the runs between the change points of a quantity, by first and last plus one."""
-    at = [0, *(one.at for one in points if one.quantity == quantity), runs]
-    return list(zip(at, at[1:], strict=False))

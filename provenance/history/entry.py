@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 
 WALL, NODES = "wall", "nodes"
@@ -21,14 +23,14 @@ class Version(msgspec.Struct, frozen=True):
     """Loaded modules, as in ``LOADEDMODULES``."""
 
     def changes_from(self, before: Version) -> list[str]:
-        """Return what is another than in a version before, in words."""
+        """Return what is known to be another than in a version before, in words."""
         found = []
         for name, was, now in (
             ("commit", before.commit[:10], self.commit[:10]),
             ("build", before.build[:10], self.build[:10]),
         ):
-            if was != now:
-                found.append(f"{name} {was or 'unknown'} → {now or 'unknown'}")
+            if was and now and was != now:
+                found.append(f"{name} {was} → {now}")
         if before.modules != self.modules:
             were, are = set(before.modules.split(":")), set(self.modules.split(":"))
             apart = [f"−{one}" for one in sorted(were - are) if one] + [
@@ -59,7 +61,6 @@ class IncidentKind(msgspec.Struct, frozen=True, array_like=True):
 class Details(msgspec.Struct, frozen=True):
     """Part of an entry that is read only for some questions."""
 
-    version: Version = Version()
     incidents: list[IncidentKind] = []
     paces: dict[str, dict[str, float]] = {}
     """Mean time of a call by function and node, relative to the median of the nodes."""
@@ -85,6 +86,12 @@ class Entry(msgspec.Struct, frozen=True):
     """Whether the run ended in order, and was seen nearly whole."""
     quantities: dict[str, float]
     """Quantities by name, in µs but for ``nodes``."""
+    version: Version = Version()
     details: Details = Details()
     model: bytes = b""
     """Statistics of the run's own calls, as ``priors`` packs them."""
+
+
+def day(time_us: int) -> str:
+    """Return the day of a time, in UTC."""
+    return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d")

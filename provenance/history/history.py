@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
 import msgspec
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.units import format_change, format_duration_us
 from chimbuko.provenance.history.changepoints import ChangePoint, change_points
-from chimbuko.provenance.history.entry import FUNCTION, LOST, NODES, PART, WALL, Details
+from chimbuko.provenance.history.entry import FUNCTION, LOST, NODES, PART, WALL, Details, day
 from chimbuko.provenance.history.index import RunRow
 from chimbuko.provenance.history.slownodes import SlowNode, slow_nodes
 
@@ -22,16 +23,21 @@ MOST_FUNCTIONS = 12
 LEAST_PRESENT = 0.6
 """Share of the runs that know a quantity that is looked at."""
 LEAST_PART = 0.005
-"""Share of all time below which a part is not looked at; changes of less are not seen in larger ones either."""
+"""Share of all time below which a part is not looked at; changes of less are not seen in larger ones either.
+"""
 LEAST_EFFECT = 0.01
 """Share by which something has to change to be told."""
 TOGETHER = 2
 """Number of runs within which changes of several quantities are one."""
 AROUND = 10
 """Number of runs before and after a change whose nodes are compared."""
+RECENT = 30
+"""Number of runs in which nodes are looked for that are slow again and again, the last ones."""
 MOST_NODES_NAMED = 8
-APART = 1.04
-"""Factor by which a node must have become slower than the others to be named with a change."""
+APART, SURE = 0.03, 5.0
+"""Share by which a node must have become slower than the others to be named with a change, and how many
+standard errors that has to be.
+"""
 
 _NAMES = {
     "computing_us": "computing",
@@ -139,16 +145,18 @@ def make_history(
     known = [row.is_good for row in rows]
     values = _logarithms(quantities, known)
     points = change_points(values, math.log1p(LEAST_EFFECT)) if quantities else []
-    details = read_details([row.id for row in rows])
-    versions = _versions(rows, details)
+    versions = _versions(rows)
     events = _events(points)
+    recent = [row.id for row in rows if row.is_good][-RECENT:]
+    near = {row.id for event in events for row in _around(rows, event[0].at)}
+    details = read_details(sorted(near.union(recent)))
     changes = [_change(event, rows, quantities, points, versions, details) for event in events]
     changes = [
         msgspec.structs.replace(one, sentence=_sentence(one, rows)) for one in _with_reversions(changes)
     ]
     listed = [HistoryRun(*_of_row(row), versions[at]) for at, row in enumerate(rows)]
-    recent = [details[row.id] for row in rows if row.is_good and row.id in details]
-    return History(series, title, listed, quantities, changes, slow_nodes(recent))
+    slow = slow_nodes([details[run] for run in recent if run in details])
+    return History(series, title, listed, quantities, changes, slow)
 
 
 def _of_row(row: RunRow) -> tuple[str, str, str, int, bool]:
@@ -156,7 +164,7 @@ def _of_row(row: RunRow) -> tuple[str, str, str, int, bool]:
 
 
 def _chosen(rows: Sequence[RunRow]) -> list[Quantity]:
-    """Return the quantities that are looked at: wall time, nodes, and parts and functions with enough time."""
+    """Return the quantities that are looked at: wall time, nodes, parts and functions with enough time."""
     names = sorted({name for row in rows for name in row.quantities})
     columns = {name: [row.quantities.get(name) for row in rows] for name in names}
     total = _middle([sum(us for name, us in row.quantities.items() if name.startswith(PART)) for row in rows])
@@ -199,15 +207,14 @@ def _logarithms(quantities: Sequence[Quantity], known: Sequence[bool]) -> Float6
     return logarithms
 
 
-def _versions(rows: Sequence[RunRow], details: Mapping[str, Details]) -> list[list[str]]:
+def _versions(rows: Sequence[RunRow]) -> list[list[str]]:
     """Return what is another version in each run than in the one before."""
-    found: list[list[str]] = []
-    before = None
-    for row in rows:
-        one = details[row.id].version if row.id in details else None
-        found.append(one.changes_from(before) if one is not None and before is not None else [])
-        before = one or before
-    return found
+    pairs = itertools.pairwise(row.version for row in rows)
+    return [[], *(now.changes_from(before) for before, now in pairs)][: len(rows)]
+
+
+def _around(rows: Sequence[RunRow], at: int) -> Sequence[RunRow]:
+    return rows[max(0, at - AROUND) : at + AROUND]
 
 
 def _events(points: Sequence[ChangePoint]) -> list[list[ChangePoint]]:
@@ -266,22 +273,30 @@ def _change(
 
 def _nodes(at: int, rows: Sequence[RunRow], details: Mapping[str, Details]) -> list[str]:
     """Return the nodes that became slower than the others, the slowest first."""
-    before, after = (
-        [details[row.id].paces for row in rows[begin:end] if row.id in details]
-        for begin, end in ((max(0, at - AROUND), at), (at, at + AROUND))
-    )
-    ratios: dict[str, float] = {}
-    for function in {name for paces in after for name in paces}:
-        for node in {name for paces in after for name in paces.get(function, {})}:
-            was, now = (
-                [paces[function][node] for paces in runs if node in paces.get(function, {})]
-                for runs in (before, after)
-            )
-            if len(was) >= 2 and len(now) >= 2:
-                ratios[node] = max(ratios.get(node, 0.0), _middle(now) / _middle(was))
-    slower = [node for node, ratio in ratios.items() if ratio >= APART]
+    known = [
+        (row.id in {one.id for one in rows[at:]}, details[row.id])
+        for row in _around(rows, at)
+        if row.id in details
+    ]
+    courses: dict[tuple[str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for is_after, one in known:
+        for function, paces in one.paces.items():
+            for node, pace in paces.items():
+                courses[function, node][is_after].append(math.log(pace))
+    whole = {key: one for key, one in courses.items() if min(map(len, one)) >= 2}
+    if not whole:
+        return []
+    # Noise is learned from all nodes together: each has few runs.
+    noise = _middle([statistics.stdev(part) for one in whole.values() for part in one])
+    slower: dict[str, float] = {}
+    for (_, node), (before, after) in whole.items():
+        grown = statistics.fmean(after) - statistics.fmean(before)
+        error = noise * math.sqrt(1 / len(before) + 1 / len(after))
+        if grown > max(APART, SURE * error):
+            slower[node] = max(slower.get(node, 0.0), grown)
     # If most of them are, it is not the nodes.
-    return sorted(slower, key=lambda node: -ratios[node]) if 2 * len(slower) < len(ratios) else []
+    is_of_nodes = 2 * len(slower) < len({node for _, node in whole})
+    return sorted(slower, key=lambda node: -slower[node]) if is_of_nodes else []
 
 
 def _with_reversions(changes: Sequence[Change]) -> list[Change]:
@@ -340,8 +355,3 @@ def chance_words(chance: float) -> str:
     if chance < 1e-6:
         return "by chance less than once in a million"
     return f"by chance once in {max(1, round(1 / chance)):,}"
-
-
-def day(time_us: int) -> str:
-    """Return the day of a time, in UTC."""
-    return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d")

@@ -18,22 +18,24 @@ import msgspec
 
 from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.core.unpacking import unpacked
-from chimbuko.provenance.history.entry import Details, Entry
+from chimbuko.provenance.history.entry import Details, Entry, Version
 
 BUSY_S = 5.0
 """Time in seconds that a statement waits for another run that writes its entry."""
 _TABLES = (
-    "CREATE TABLE IF NOT EXISTS history_series (key TEXT PRIMARY KEY, name TEXT NOT NULL, title TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS history_series "
+    "(key TEXT PRIMARY KEY, name TEXT NOT NULL, title TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS history_runs (id TEXT PRIMARY KEY, name TEXT NOT NULL, folder TEXT NOT NULL, "
     "key TEXT NOT NULL, start_key TEXT NOT NULL, moved_to TEXT NOT NULL DEFAULT '', program TEXT NOT NULL, "
     "started_us BIGINT NOT NULL, is_good INTEGER NOT NULL, is_left_out INTEGER NOT NULL DEFAULT 0, "
-    "quantities {blob} NOT NULL, details {blob} NOT NULL)",
+    "quantities {blob} NOT NULL, version {blob} NOT NULL, details {blob} NOT NULL)",
     "CREATE TABLE IF NOT EXISTS history_models (id TEXT PRIMARY KEY, model {blob} NOT NULL)",
     "CREATE INDEX IF NOT EXISTS history_by_key ON history_runs (key, started_us)",
     "CREATE INDEX IF NOT EXISTS history_by_start ON history_runs (start_key, started_us)",
     "CREATE INDEX IF NOT EXISTS history_by_time ON history_runs (started_us)",
     "CREATE INDEX IF NOT EXISTS history_moved ON history_runs (moved_to) WHERE moved_to <> ''",
 )
+_PLAIN = "id", "name", "folder", "key", "start_key", "program", "started_us"
 _SERIES = "CASE WHEN r.moved_to <> '' THEN r.moved_to ELSE s.name END"
 _JOINED = "FROM history_runs r JOIN history_series s ON s.key = r.key"
 _OF_SERIES = (
@@ -51,6 +53,7 @@ class RunRow(msgspec.Struct, frozen=True, array_like=True):
     is_good: bool
     """Whether it ended in order, and nobody has left it out."""
     quantities: dict[str, float]
+    version: Version
 
 
 class SeriesRow(msgspec.Struct, frozen=True, array_like=True):
@@ -72,13 +75,16 @@ class Index:
     ----------
     connection
         Connection of the driver ``sqlite3`` or ``psycopg``.
+    error
+        Class of the driver's errors.
     place
         Where it is, as it may be shown.
     """
 
-    def __init__(self, connection: Any, place: str) -> None:
+    def __init__(self, connection: Any, error: type[Exception], place: str) -> None:
         self._connection = connection
-        self._is_sqlite = isinstance(connection, sqlite3.Connection)
+        self._error = error
+        self._is_sqlite = error is sqlite3.Error
         self.place = place
 
     def __enter__(self) -> Self:
@@ -95,37 +101,23 @@ class Index:
 
     def write(self, entry: Entry) -> None:
         """Write the entry of a run; what was corrected by hand stays."""
-        details = zlib.compress(msgspec.msgpack.encode(entry.details))
-        quantities = msgspec.msgpack.encode(entry.quantities)
-        values = (
-            entry.id,
-            entry.name,
-            entry.folder,
-            entry.key,
-            entry.start_key,
-            entry.program,
-            entry.started_us,
-        )
+        columns = {
+            **{name: getattr(entry, name) for name in _PLAIN},
+            "is_good": int(entry.is_good),
+            "quantities": msgspec.msgpack.encode(entry.quantities),
+            "version": msgspec.msgpack.encode(entry.version),
+            "details": zlib.compress(msgspec.msgpack.encode(entry.details)),
+        }
+        marks = ", ".join("?" * len(columns))
+        updates = ", ".join(f"{name} = excluded.{name}" for name in columns if name != "id")
         with self._transaction():
             if not self._rows("SELECT 1 FROM history_series WHERE key = ?", entry.key):
-                name = self._free_name(entry.program)
-                self._do(
-                    "INSERT INTO history_series (key, name, title) VALUES (?, ?, ?)",
-                    entry.key,
-                    name,
-                    entry.title,
-                )
+                new = entry.key, self._free_name(entry.program), entry.title
+                self._do("INSERT INTO history_series (key, name, title) VALUES (?, ?, ?)", *new)
             self._do(
-                "INSERT INTO history_runs (id, name, folder, key, start_key, program, started_us, is_good, quantities, "
-                "details) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-                + ", ".join(
-                    f"{column} = excluded.{column}"
-                    for column in ("name", "folder", "key", "start_key", "is_good", "quantities", "details")
-                ),
-                *values,
-                int(entry.is_good),
-                quantities,
-                details,
+                f"INSERT INTO history_runs ({', '.join(columns)}) VALUES ({marks}) "
+                f"ON CONFLICT (id) DO UPDATE SET {updates}",
+                *columns.values(),
             )
             self._do(
                 "INSERT INTO history_models (id, model) VALUES (?, ?) "
@@ -165,14 +157,19 @@ class Index:
     def runs(self, series: str, last: int) -> list[RunRow]:
         """Return the last runs of a series, the oldest first."""
         rows = self._rows(
-            "SELECT r.id, r.name, r.folder, r.started_us, r.is_good, r.is_left_out, r.quantities "
+            "SELECT r.id, r.name, r.folder, r.started_us, r.is_good, r.is_left_out, r.quantities, r.version "
             f"FROM history_runs r WHERE {_OF_SERIES} ORDER BY r.started_us DESC LIMIT ?",
             *(series, series, last),
         )
-        decoder = msgspec.msgpack.Decoder(dict[str, float])
+        quantities, versions = msgspec.msgpack.Decoder(dict[str, float]), msgspec.msgpack.Decoder(Version)
         return [
-            RunRow(*row[:4], bool(row[4]) and not row[5], decoder.decode(bytes(row[6])))
-            for row in reversed(rows)
+            RunRow(
+                *(run, name, folder, started_us),
+                is_good=bool(is_good) and not is_left_out,
+                quantities=quantities.decode(bytes(packed)),
+                version=versions.decode(bytes(version)),
+            )
+            for run, name, folder, started_us, is_good, is_left_out, packed, version in reversed(rows)
         ]
 
     def details(self, ids: Sequence[str]) -> dict[str, Details]:
@@ -207,10 +204,8 @@ class Index:
         """Remove runs older than a time, and of each series all but the newest; return how many."""
         gone = []
         for one in self.series():
-            rows = self._rows(
-                f"SELECT r.id, r.started_us FROM history_runs r WHERE {_OF_SERIES} ORDER BY r.started_us DESC",
-                *(one.name, one.name),
-            )
+            query = f"SELECT r.id, r.started_us FROM history_runs r WHERE {_OF_SERIES}"
+            rows = self._rows(f"{query} ORDER BY r.started_us DESC", one.name, one.name)
             gone += [
                 run
                 for at, (run, started_us) in enumerate(rows)
@@ -256,7 +251,7 @@ class Index:
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         with self._errors():
-            return self._execute(statement, values).fetchall()
+            return list(self._execute(statement, values).fetchall())
 
     def _do(self, statement: str, *values: object) -> None:
         with self._errors():
@@ -282,17 +277,9 @@ class Index:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, *_postgresql_errors(self._is_sqlite)) as error:
+        except self._error as error:
             words = " ".join(str(error).split())
             raise StoreError(f"{self.place}: the index of runs cannot be used ({words})") from error
-
-
-def _postgresql_errors(is_sqlite: bool) -> tuple[type[Exception], ...]:
-    if is_sqlite:
-        return ()
-    import psycopg
-
-    return (psycopg.Error,)
 
 
 def open_index(place: str, is_made: bool = False) -> Index:
@@ -338,7 +325,7 @@ def _sqlite(path: Path, is_made: bool) -> Index:
         )
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"{path}: the index of runs cannot be opened ({error})") from error
-    return Index(connection, str(path))
+    return Index(connection, sqlite3.Error, str(path))
 
 
 def _postgresql(url: str) -> Index:
@@ -349,11 +336,12 @@ def _postgresql(url: str) -> Index:
         import psycopg
     except ModuleNotFoundError:
         raise StoreError(
-            "an index in PostgreSQL needs the driver psycopg; install it with: pip install 'chimbuko[postgresql]'"
+            "an index in PostgreSQL needs the driver psycopg: pip install 'chimbuko[postgresql]'"
         ) from None
     plain = parsed.set(drivername="postgresql").render_as_string(hide_password=False)
     try:
-        return Index(psycopg.connect(plain, autocommit=True, connect_timeout=10), public_url(parsed))
+        connection = psycopg.connect(plain, autocommit=True, connect_timeout=10)
     except psycopg.Error as error:
         words = " ".join(str(error).split())
         raise StoreError(f"{public_url(parsed)}: the index of runs cannot be opened ({words})") from error
+    return Index(connection, psycopg.Error, public_url(parsed))

@@ -8,7 +8,8 @@ from pathlib import Path
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo
 
 HISTORY_VARIABLE = "CHIMBUKO_HISTORY"
-"""Environment variable with the path of an index, or the URL of a PostgreSQL store; ``none`` for none at all."""
+"""Environment variable with the path of an index, or the URL of a PostgreSQL store; ``none`` for none at all.
+"""
 FILE = "history.sqlite"
 NONE = "none"
 

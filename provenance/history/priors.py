@@ -1,4 +1,4 @@
-"""Statistics of a series' runs: packed for the index, and merged to the model that the next run begins with."""
+"""Statistics of a series' runs: packed for the index, and merged to what the next run begins with."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from chimbuko.provenance.query.run import Provenance
 KEPT = 0.8
 """Weight of a run relative to the next newer one: of 20 runs the oldest counts for 1 %."""
 MOST_CALLS = 1000.0
-"""Maximum number of calls that a function begins with: its own calls outweigh them after as many, which is one
-era of the server's memory.
+"""Maximum number of calls that a function begins with: its own calls outweigh them after as many, which is
+one era of the server's memory.
 """
 MOST_MODEL_BYTES = 150_000
 LEAST_RUNS = 3
@@ -37,8 +37,8 @@ class _Packed(msgspec.Struct, frozen=True):
 
 
 def own_model(provenance: Provenance) -> Model:
-    """Return what a run has learned of its own calls, without the model that it began with; functions with most
-    time first.
+    """Return what a run has learned of its own calls, without the model that it began with; functions with
+    most time first.
 
     Raises
     ------
@@ -129,5 +129,5 @@ def _merged(schema: TableSchema, weighted: Sequence[tuple[float, Float64Array]])
         if "buckets" in schema.slices:
             part[0, schema.slices["buckets"]] *= weight * scale
         schema.merge(merged, [0], part)
-    row: Float64Array = merged[0]
-    return row
+    whole: Float64Array = merged[0]
+    return whole

@@ -65,7 +65,8 @@ def read_entry(run: RunDirectory, info: RunInfo, provenance: Provenance) -> Entr
         started_us=info.started_us,
         is_good=is_whole and info.state in ("finished", "imported") and not info.exit_code,
         quantities=_quantities(provenance, run_budget(provenance), paces),
-        details=Details(version_of(info), kinds, paces, troubles),
+        version=version_of(info),
+        details=Details(kinds, paces, troubles),
         model=packed_model(own_model(provenance)),
     )
 

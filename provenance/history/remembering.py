@@ -9,6 +9,7 @@ import msgspec
 
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.statistics.model import save_model
+from chimbuko.provenance.history.entry import day
 from chimbuko.provenance.history.index import Index, open_index
 from chimbuko.provenance.history.place import place_of_run
 from chimbuko.provenance.history.priors import LEAST_RUNS, MOST_RUNS, merged_prior
@@ -74,15 +75,20 @@ def rebuild(index: Index, runs: Iterable[RunDirectory]) -> Rebuilt:
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """Model that a run begins with."""
+    """Runs whose model a run begins with."""
 
-    path: Path
-    words: str
-    """Where it comes from, in words."""
+    series: str
+    runs: int
+    since_us: int
+
+    @property
+    def words(self) -> str:
+        """Return where the model comes from, in words."""
+        return f"the last {self.runs} good runs of {self.series}, since {day(self.since_us)}"
 
 
-def series_baseline(run: RunDirectory, info: RunInfo, path: Path) -> Baseline | None:
-    """Write the model of the series that a run begins in; None where too little is known of it.
+def series_baseline(run: RunDirectory, info: RunInfo) -> Baseline | None:
+    """Write the model of the series that a run begins in into its folder; None where too little is known.
 
     Raises
     ------
@@ -104,5 +110,5 @@ def series_baseline(run: RunDirectory, info: RunInfo, path: Path) -> Baseline | 
     model = merged_prior(newest_first, info.config.detector, info.config.metric)
     if model is None:
         return None
-    save_model(path, model)
-    return Baseline(path, f"{len(newest_first)} runs of the series {series}, since {good[0].name}")
+    save_model(run.prior_path, model)
+    return Baseline(series, len(newest_first), good[0].started_us)

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from chimbuko.runtime.runs.directory import RunInfo
+from chimbuko.runtime.runs.environment import LABEL
 from chimbuko.runtime.runs.programname import program_of
 
-LABEL = "label "
-"""Beginning of the names of labels among the facts of a run (``RunInfo.environment``)."""
 RELEVANT = re.compile(r"(OMP|GOMP|KMP)_\w+|\w+_NUM_THREADS")
 """Environment variables that are part of the input."""
 _CLUSTERS = "SLURM_CLUSTER_NAME", "PBS_SERVER", "LSB_MASTER"

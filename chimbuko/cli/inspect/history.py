@@ -42,7 +42,7 @@ RECENT = 5
 @click.option(
     "--fail-on-change",
     is_flag=True,
-    help=f"End with exit code {EXIT_CHANGED} where something takes longer since one of the last {RECENT} runs.",
+    help=f"End with exit code {EXIT_CHANGED} where something is slower since one of the last {RECENT} runs.",
 )
 @click.option("--store", metavar="URL", help="PostgreSQL store that has the index of its runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
@@ -121,7 +121,8 @@ def _print(found: History, limit: int) -> None:
     output = Output()
     output.line(f"{found.series}: {number_of(len(found.runs), 'runs')}; {found.title}", "bold")
     by_name = {one.name: one for one in found.quantities}
-    wall = by_name["wall"].values if "wall" in by_name else [None] * len(found.runs)
+    unknown: list[float | None] = [None] * len(found.runs)
+    wall = by_name["wall"].values if "wall" in by_name else unknown
     first = max(0, len(found.runs) - limit)
     if any(value is not None for value in wall[first:]):
         output.line(f"wall time of the last {len(wall[first:])}: {spark_line(wall[first:])}")

@@ -143,8 +143,8 @@ def forget(store: str | None, older_than: str | None, keep: int | None) -> None:
 @click.argument("folder", default=RUNS_FOLDER, type=click.Path(path_type=Path))
 @click.pass_obj
 def rebuild_index(store: str | None, folder: Path) -> None:
-    """Enter all runs of FOLDER, by default ./chimbuko-runs, into the index; corrections and runs that are gone
-    stay.
+    """Enter all runs of FOLDER, by default ./chimbuko-runs, into the index; corrections and runs that are
+    gone stay.
 
     Runs that cannot be read are named, and left out. A folder that has an index once gets an entry of each
     further run.

@@ -54,6 +54,7 @@ from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.runtime.protocol.telemetry import SlowRank
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.environment import BASELINE
 
 _ADVICE = {
     AT_THE_END: f"their reader was killed, was replaced or could not keep up; {MAKE_ROOM}",
@@ -163,6 +164,8 @@ class Summary(msgspec.Struct, frozen=True):
     problems: list[str]
     is_interrupted: bool = False
     """Whether it was asked to end while its programs ran."""
+    baseline: str = ""
+    """Runs whose model it began with, in words; empty if it began with none of its series."""
     lossy: list[LossyStream] = []
     """Streams of which something was lost, by node and rank."""
     lost_agents: list[str] = []
@@ -230,6 +233,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         slow_ranks=slow_ranks_of(run),
         problems=problems,
         is_interrupted=run.interrupted_path.exists(),
+        baseline=run.read_info().environment.get(BASELINE, ""),
         lossy=_lossy(health, _gaps(provenance.run().transport)),
     )
 
@@ -257,6 +261,8 @@ def summary_lines(summary: Summary) -> list[str]:
         f"{number_of(summary.ranks, 'ranks')} ({number_of(summary.steps, 'steps')}, "
         f"{number_of(summary.rows, 'events')})"
     ]
+    if summary.baseline:
+        lines.append(f"Began with what is known of {summary.baseline}")
     if not summary.ranks and summary.transport != Transport.RECORDED:
         missing = NO_STREAM_FOR_REASONS if summary.problems else NO_STREAM
         lines.append(NO_STREAM_YET if summary.is_interrupted else missing)
