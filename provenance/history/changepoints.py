@@ -10,6 +10,7 @@ all runs at which something could have changed (Holm).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -66,11 +67,13 @@ def change_points(values: Float64Array, least: float = 0.0) -> list[ChangePoint]
     if runs < LEAST_SERIES or not values.shape[1]:
         return []
     divisions = _divided(_clipped(values))
+    together = _autocorrelations(values)
     tested: list[_Tested] = []
     for quantity, places in enumerate(divisions):
         known = np.flatnonzero(np.isfinite(values[:, quantity]))
         if len(known) >= LEAST_SERIES:
-            tested += _tested(quantity, values[known, quantity], known, np.searchsorted(known, places), least)
+            inner = np.searchsorted(known, places)
+            tested += _tested(quantity, values[known, quantity], known, inner, together[quantity], least)
     quantities = values.shape[1]
     found: list[ChangePoint] = []
     for rank, one in enumerate(sorted(tested, key=lambda one: one.chance)):
@@ -140,6 +143,21 @@ def _clipped(values: Float64Array) -> Float64Array:
     return clipped
 
 
+def _autocorrelations(values: Float64Array) -> Float64Array:
+    """Return the autocorrelation of each quantity, as far as it is known: at least what is usual of all.
+
+    It follows from how much further runs lie apart that have one between them, which a few changes do not
+    alter.
+    """
+    near, next_but_one = (_nan_median(np.abs(values[lag:] - values[:-lag]).T) ** 2 for lag in (1, 2))
+    known = np.isfinite(near) & np.isfinite(next_but_one) & (near > 0.0)
+    found = np.where(known, next_but_one, 1.0) / np.where(known, near, 1.0) - 1.0
+    usual = float(np.median(found[known])) if known.any() else 0.0
+    # The standard error of a single one is about 2 / √n.
+    least: Float64Array = np.maximum(usual, found - 4.0 / math.sqrt(len(values)))
+    return least
+
+
 def _divided(values: Float64Array) -> list[Int64Array]:
     """Return the first runs of all stretches but the first one, for each quantity, at the least cost."""
     runs, quantities = values.shape
@@ -174,15 +192,20 @@ def _divided(values: Float64Array) -> list[Int64Array]:
 
 
 def _tested(
-    quantity: int, values: Float64Array, known: Int64Array, places: Int64Array, least: float
+    quantity: int,
+    values: Float64Array,
+    known: Int64Array,
+    places: Int64Array,
+    together: float,
+    least: float,
 ) -> list[_Tested]:
     """Return what is known of each place; those that mean least are taken out one after the other, until all
     that are left mean something.
     """
-    noise = _Noise.of(values, places)
     kept = [int(place) for place in places]
     limit = CHANCE / len(values)
     while kept:
+        noise = _Noise.of(values, kept, together)
         bounds = [0, *kept, len(values)]
         tests = [
             noise.test(values[before:at], values[at:after])
@@ -213,7 +236,7 @@ class _Noise(msgspec.Struct, frozen=True):
     """Number of residuals without what the medians of the stretches took."""
 
     @classmethod
-    def of(cls, values: Float64Array, places: Int64Array) -> _Noise:
+    def of(cls, values: Float64Array, places: Sequence[int], together: float) -> _Noise:
         residuals = np.concatenate([part - np.median(part) for part in np.split(values, places)])
         ordered = np.sort(residuals)
         count = len(ordered)
@@ -222,10 +245,8 @@ class _Noise(msgspec.Struct, frozen=True):
         scale = max(float(high - low) / 2, 1e-12)
         clipped = np.clip(residuals, -3 * scale, 3 * scale)
         power = float(clipped @ clipped)
-        together = float(clipped[1:] @ clipped[:-1]) / power if power > 0.0 else 0.0
-        # Residuals of short stretches lean to the other side of their neighbours: that is given back.
-        together += (1.0 + len(places)) / count
-        together = min(max(together - 1.0 / math.sqrt(count), 0.0), MOST_AUTOCORRELATION)
+        of_residuals = float(clipped[1:] @ clipped[:-1]) / power if power > 0.0 else 0.0
+        together = min(max(together, of_residuals - 1.0 / math.sqrt(count), 0.0), MOST_AUTOCORRELATION)
         degrees = max(1.0, count - 2.0 * (len(places) + 1))
         inflation = (1.0 + together) / (1.0 - together) * count / degrees
         return cls(ordered, scores, scale, inflation, degrees)

@@ -56,7 +56,7 @@ _NAMES = {
 }
 
 
-class HistoryRun(msgspec.Struct, frozen=True):
+class SeriesRun(msgspec.Struct, frozen=True):
     """Run of a series."""
 
     id: str
@@ -68,7 +68,7 @@ class HistoryRun(msgspec.Struct, frozen=True):
     """What is another version than in the run before, in words."""
 
 
-class Quantity(msgspec.Struct, frozen=True):
+class SeriesQuantity(msgspec.Struct, frozen=True):
     """Quantity over the runs of a series."""
 
     name: str
@@ -79,7 +79,7 @@ class Quantity(msgspec.Struct, frozen=True):
     """Value in each run; null where it is not known."""
 
 
-class QuantityChange(msgspec.Struct, frozen=True):
+class ChangedQuantity(msgspec.Struct, frozen=True):
     """Change of one quantity."""
 
     name: str
@@ -94,7 +94,7 @@ class QuantityChange(msgspec.Struct, frozen=True):
     """Chance of as much where nothing has changed, corrected for all quantities and runs."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class SeriesChange(msgspec.Struct, frozen=True):
     """Change of a series from one run to the next, in one or several quantities."""
 
     at: int
@@ -105,7 +105,7 @@ class Change(msgspec.Struct, frozen=True):
     started_us: int
     is_slower: bool
     """Whether something takes longer since."""
-    quantities: list[QuantityChange]
+    quantities: list[ChangedQuantity]
     """Quantities that changed: wall time first, then those with most time."""
     version: list[str]
     nodes: list[str]
@@ -115,14 +115,14 @@ class Change(msgspec.Struct, frozen=True):
     sentence: str
 
 
-class History(msgspec.Struct, frozen=True):
+class SeriesHistory(msgspec.Struct, frozen=True):
     """History of a series."""
 
     series: str
     title: str
-    runs: list[HistoryRun]
-    quantities: list[Quantity]
-    changes: list[Change]
+    runs: list[SeriesRun]
+    quantities: list[SeriesQuantity]
+    changes: list[SeriesChange]
     nodes: list[SlowNode]
 
 
@@ -131,7 +131,7 @@ def make_history(
     title: str,
     rows: Sequence[RunRow],
     read_details: Callable[[Sequence[str]], Mapping[str, Details]],
-) -> History:
+) -> SeriesHistory:
     """Return the history of a series.
 
     Parameters
@@ -154,16 +154,16 @@ def make_history(
     changes = [
         msgspec.structs.replace(one, sentence=_sentence(one, rows)) for one in _with_reversions(changes)
     ]
-    listed = [HistoryRun(*_of_row(row), versions[at]) for at, row in enumerate(rows)]
+    listed = [SeriesRun(*_of_row(row), versions[at]) for at, row in enumerate(rows)]
     slow = slow_nodes([details[run] for run in recent if run in details])
-    return History(series, title, listed, quantities, changes, slow)
+    return SeriesHistory(series, title, listed, quantities, changes, slow)
 
 
 def _of_row(row: RunRow) -> tuple[str, str, str, int, bool]:
     return row.id, row.name, row.folder, row.started_us, row.is_good
 
 
-def _chosen(rows: Sequence[RunRow]) -> list[Quantity]:
+def _chosen(rows: Sequence[RunRow]) -> list[SeriesQuantity]:
     """Return the quantities that are looked at: wall time, nodes, parts and functions with enough time."""
     names = sorted({name for row in rows for name in row.quantities})
     columns = {name: [row.quantities.get(name) for row in rows] for name in names}
@@ -178,7 +178,7 @@ def _chosen(rows: Sequence[RunRow]) -> list[Quantity]:
     chosen = [WALL] if WALL in means else []
     chosen += [NODES] if NODES in means else []
     chosen += [name for name in (*parts, *functions[:MOST_FUNCTIONS]) if means[name] >= LEAST_PART * total]
-    return [Quantity(name, _label(name), name != NODES, columns[name]) for name in chosen]
+    return [SeriesQuantity(name, _label(name), name != NODES, columns[name]) for name in chosen]
 
 
 def _label(name: str) -> str:
@@ -195,7 +195,7 @@ def _middle(values: Sequence[float]) -> float:
     return statistics.median(values) if values else 0.0
 
 
-def _logarithms(quantities: Sequence[Quantity], known: Sequence[bool]) -> Float64Array:
+def _logarithms(quantities: Sequence[SeriesQuantity], known: Sequence[bool]) -> Float64Array:
     """Return logarithms of the values, float64[runs, quantities]; NaN where they are not known."""
     table = np.array(
         [[math.nan if value is None else value for value in one.values] for one in quantities], np.float64
@@ -232,11 +232,11 @@ def _events(points: Sequence[ChangePoint]) -> list[list[ChangePoint]]:
 def _change(
     event: Sequence[ChangePoint],
     rows: Sequence[RunRow],
-    quantities: Sequence[Quantity],
+    quantities: Sequence[SeriesQuantity],
     points: Sequence[ChangePoint],
     versions: Sequence[Sequence[str]],
     details: Mapping[str, Details],
-) -> Change:
+) -> SeriesChange:
     at = event[0].at
     found = []
     for one in event:
@@ -249,7 +249,7 @@ def _change(
         )
         effect = after / before - 1.0 if before > 0.0 else math.inf
         found.append(
-            QuantityChange(quantity.name, quantity.label, before, after, min(effect, 1e6), one.chance)
+            ChangedQuantity(quantity.name, quantity.label, before, after, min(effect, 1e6), one.chance)
         )
     found.sort(key=lambda one: (one.name != WALL, -abs(one.after - one.before)))
     near = [
@@ -257,7 +257,7 @@ def _change(
         for number in range(max(0, at - TOGETHER), min(len(rows), at + TOGETHER + 1))
         for words in versions[number]
     ]
-    return Change(
+    return SeriesChange(
         at=at,
         run=rows[at].name,
         before=rows[at - 1].name,
@@ -299,7 +299,7 @@ def _nodes(at: int, rows: Sequence[RunRow], details: Mapping[str, Details]) -> l
     return sorted(slower, key=lambda node: -slower[node]) if is_of_nodes else []
 
 
-def _with_reversions(changes: Sequence[Change]) -> list[Change]:
+def _with_reversions(changes: Sequence[SeriesChange]) -> list[SeriesChange]:
     """Return the changes, each with the run since which it is as before again."""
     found = []
     for number, one in enumerate(changes):
@@ -320,7 +320,7 @@ def _with_reversions(changes: Sequence[Change]) -> list[Change]:
     return found
 
 
-def _sentence(change: Change, rows: Sequence[RunRow]) -> str:
+def _sentence(change: SeriesChange, rows: Sequence[RunRow]) -> str:
     main, *others = change.quantities
     explaining = [one for one in others if one.name.startswith((FUNCTION, PART, LOST))][:3]
     also = ", ".join(f"{one.label} {_percent(one.effect)}" for one in explaining)
@@ -344,7 +344,7 @@ def _percent(effect: float) -> str:
     return format_change(effect, ".0f" if abs(effect) >= 0.1 else ".1f") if effect < 100 else "much more"
 
 
-def _span(one: QuantityChange) -> str:
+def _span(one: ChangedQuantity) -> str:
     if one.name == NODES:
         return f"{one.before:.2f}× → {one.after:.2f}×"
     return f"{format_duration_us(one.before)} → {format_duration_us(one.after)}"

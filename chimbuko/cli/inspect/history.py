@@ -11,7 +11,7 @@ from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.core.units import format_duration_us, number_of
-from chimbuko.provenance.history.history import History, make_history
+from chimbuko.provenance.history.history import SeriesHistory, make_history
 from chimbuko.provenance.history.index import Index, open_index
 from chimbuko.provenance.history.place import place_of_folder
 
@@ -74,7 +74,7 @@ def command(
         sys.exit(EXIT_CHANGED)
 
 
-def read_history(series: str | None, last: int, store: str | None) -> History:
+def read_history(series: str | None, last: int, store: str | None) -> SeriesHistory:
     """Return the history of a series, or of that of a run.
 
     Raises
@@ -103,7 +103,7 @@ def _named(index: Index, wanted: str | None) -> str:
     return found
 
 
-def _is_news(history: History, at: int, is_slower: bool, reverted_at: int | None) -> bool:
+def _is_news(history: SeriesHistory, at: int, is_slower: bool, reverted_at: int | None) -> bool:
     return is_slower and reverted_at is None and at >= len(history.runs) - RECENT
 
 
@@ -117,7 +117,7 @@ def spark_line(values: list[float | None]) -> str:
     return "".join(" " if value is None else BARS[round((value - low) / step)] for value in values)
 
 
-def _print(found: History, limit: int) -> None:
+def _print(found: SeriesHistory, limit: int) -> None:
     output = Output()
     output.line(f"{found.series}: {number_of(len(found.runs), 'runs')}; {found.title}", "bold")
     by_name = {one.name: one for one in found.quantities}
@@ -140,7 +140,7 @@ def _print(found: History, limit: int) -> None:
     _print_runs(output, found, wall, first)
 
 
-def _print_runs(output: Output, found: History, wall: list[float | None], first: int) -> None:
+def _print_runs(output: Output, found: SeriesHistory, wall: list[float | None], first: int) -> None:
     columns = [
         Column("RUN", may_shrink=True),
         Column("STARTED"),
