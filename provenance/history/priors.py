@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from chimbuko.causes.incidents.drift import OF_RUN, Drift, Stretch, drift_over
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.errors import StoreError
 from chimbuko.core.statistics.model import Model
@@ -113,6 +114,33 @@ def merged_prior(models: Sequence[bytes], detector: str, metric: str) -> Model |
     return Model(
         detector, metric, functions, np.array([_merged(schema, rows[function]) for function in functions])
     )
+
+
+def slower_than(prior: Model, packed: bytes) -> list[Drift]:
+    """Return the functions all of whose calls take longer in a run than in its series, those that cost most
+    first.
+
+    Parameters
+    ----------
+    packed
+        Packed statistics of the run.
+    """
+    one = msgspec.msgpack.decode(unpacked(packed), type=_Packed)
+    table = prior.schema.unpack(one.table)
+    usual = dict(zip(prior.functions, prior.table, strict=True))
+    run_us = sum(_stretch(prior.schema, row).time_us for row in table)
+    found = [
+        drift_over(*function, [_stretch(prior.schema, usual[function]), _stretch(prior.schema, row)])
+        for function, row in zip(one.functions, table, strict=True)
+        if function in usual and "buckets" in prior.schema.slices
+    ]
+    costly = [one for one in found if one is not None and one.lost_us >= OF_RUN * run_us]
+    return sorted(costly, key=lambda one: -one.lost_us)
+
+
+def _stretch(schema: TableSchema, row: Float64Array) -> Stretch:
+    calls, mean_us = row[schema.slices["exclusive_us"]][:2]
+    return Stretch(row[schema.slices["buckets"]], float(calls * mean_us))
 
 
 def _merged(schema: TableSchema, weighted: Sequence[tuple[float, Float64Array]]) -> Float64Array:

@@ -22,6 +22,7 @@ from chimbuko.provenance.history.entry import (
     IncidentKind,
     Version,
 )
+from chimbuko.provenance.history.known import incident_key
 from chimbuko.provenance.history.priors import own_model, packed_model
 from chimbuko.provenance.history.series import at_end, at_start
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -123,7 +124,8 @@ def _incidents(
     """Return incidents that are the same, the most costly first, and how many of each cause nodes had."""
     known: dict[tuple[str, str, str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
     troubles: dict[str, Counter[str]] = defaultdict(Counter)
-    for details in Incidents(provenance.reader).each():
+    found = Incidents(provenance.reader)
+    for details in found.each():
         one = details.summary
         key = incident_key(programs, one.program, one.function, one.kind, one.rank)
         known[key][0] += 1
@@ -131,13 +133,11 @@ def _incidents(
         node = nodes.get((one.program, -1 if one.rank is None else one.rank))
         if node:
             troubles[node][one.kind] += 1
+    for again in found.recurrences():
+        one_again = again.recurrence
+        key = incident_key(programs, one_again.program, one_again.function, one_again.kind.value, None)
+        known[key][0] += 1
+        known[key][1] += one_again.cost_us
     kinds = [IncidentKind(*key, int(number), cost_us) for key, (number, cost_us) in known.items()]
     kinds.sort(key=lambda one: (-one.cost_us, one.key))
     return kinds[:MOST_INCIDENT_KINDS], {node: dict(causes) for node, causes in troubles.items()}
-
-
-def incident_key(
-    programs: Mapping[int, str], program: int, function: str, kind: str, rank: int | None
-) -> tuple[str, str, str, int]:
-    """Return the key by which the same incident is found in other runs."""
-    return programs.get(program, str(program)), shown_name(function), kind, -1 if rank is None else rank

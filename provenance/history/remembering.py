@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from chimbuko.causes.incidents.drift import Drift
 from chimbuko.core.errors import ChimbukoError
-from chimbuko.core.statistics.model import save_model
-from chimbuko.provenance.history.entry import day
-from chimbuko.provenance.history.index import Index, open_index
+from chimbuko.core.statistics.model import Model, save_model
+from chimbuko.provenance.history.entry import Details, Entry, day
+from chimbuko.provenance.history.index import Index, RunRow, open_index
+from chimbuko.provenance.history.known import KnownFinding, finding_keys, known_findings
 from chimbuko.provenance.history.place import place_of_run
-from chimbuko.provenance.history.priors import LEAST_RUNS, MOST_RUNS, merged_prior
+from chimbuko.provenance.history.priors import LEAST_RUNS, MOST_RUNS, merged_prior, slower_than
 from chimbuko.provenance.history.reading import read_entry
 from chimbuko.provenance.history.series import at_start
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 
+MOST_EARLIER = 400
+"""Number of runs of a series, the last ones, in which findings are looked up."""
 
-def remember(run: RunDirectory, info: RunInfo) -> str | None:
-    """Enter a run that has ended into the index that it belongs to; return its series, None without an index.
+
+class Remembered(msgspec.Struct, frozen=True):
+    """A run as its series sees it."""
+
+    known: dict[str, KnownFinding] = {}
+    """Findings that earlier runs had, too, by their ids."""
+    slower: list[Drift] = []
+    """Functions all of whose calls take longer than in the series, those that cost most first."""
+
+
+def remember(run: RunDirectory, info: RunInfo) -> Remembered:
+    """Enter a run that has ended into the index that it belongs to, if any; return what its series says of
+    it.
 
     Raises
     ------
@@ -29,14 +44,59 @@ def remember(run: RunDirectory, info: RunInfo) -> str | None:
     """
     place = place_of_run(run, info)
     if place is None:
-        return None
+        return Remembered()
     with open_run(run) as provenance:
         if not provenance.health():
-            return None
+            return Remembered()
         entry = read_entry(run, info, provenance)
+        keys = finding_keys(provenance)
     with open_index(place, is_made=True) as index:
         index.write(entry)
-        return index.series_of(entry.id)
+        known = known_findings(keys, _earlier(index, entry))
+        prior = _prior(index, index.series_of(entry.id) or "", info, entry.id)
+    return Remembered(known, [] if prior is None else slower_than(prior[1], entry.model))
+
+
+def known_in_series(run: RunDirectory) -> dict[str, KnownFinding]:
+    """Return which findings of a run in the index are known, by their ids; none without an index.
+
+    Raises
+    ------
+    ChimbukoError
+        The run's store, or the index, cannot be read.
+    """
+    info = run.read_info()
+    place = place_of_run(run, info)
+    if place is None or not _is_there(place):
+        return {}
+    with open_run(run) as provenance:
+        keys = finding_keys(provenance)
+    with open_index(place) as index:
+        return known_findings(keys, _earlier(index, info))
+
+
+def _is_there(place: str) -> bool:
+    return "://" in place or Path(place).is_file()
+
+
+def _earlier(index: Index, run: Entry | RunInfo) -> list[tuple[int, Details]]:
+    """Return the earlier runs of a run's series, the oldest first."""
+    series = index.series_of(run.id)
+    rows = [] if series is None else index.runs(series, MOST_EARLIER)
+    before = {row.id: row.started_us for row in rows if row.started_us < run.started_us}
+    details = index.details(list(before))
+    return [(started_us, details[one]) for one, started_us in before.items() if one in details]
+
+
+def _prior(index: Index, series: str, info: RunInfo, but: str = "") -> tuple[list[RunRow], Model] | None:
+    """Return the good runs of a series, the oldest first, and their model; None where too little is known."""
+    rows = [row for row in index.runs(series, 2 * MOST_RUNS) if row.is_good and row.id != but][-MOST_RUNS:]
+    if len(rows) < LEAST_RUNS:
+        return None
+    packed = index.models([row.id for row in rows])
+    newest_first = [packed[row.id] for row in reversed(rows) if row.id in packed]
+    model = merged_prior(newest_first, info.config.detector, info.config.metric)
+    return None if model is None else (rows, model)
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
@@ -96,19 +156,13 @@ def series_baseline(run: RunDirectory, info: RunInfo) -> Baseline | None:
         The index cannot be read.
     """
     place = place_of_run(run, info)
-    if place is None or ("://" not in place and not Path(place).is_file()):
+    if place is None or not _is_there(place):
         return None
     with open_index(place) as index:
         series = index.newest_series(at_start(info).key)
-        if series is None:
-            return None
-        good = [row for row in index.runs(series, 2 * MOST_RUNS) if row.is_good][-MOST_RUNS:]
-        if len(good) < LEAST_RUNS:
-            return None
-        packed = index.models([row.id for row in good])
-    newest_first: Sequence[bytes] = [packed[row.id] for row in reversed(good) if row.id in packed]
-    model = merged_prior(newest_first, info.config.detector, info.config.metric)
-    if model is None:
+        found = None if series is None else _prior(index, series, info)
+    if series is None or found is None:
         return None
+    rows, model = found
     save_model(run.prior_path, model)
-    return Baseline(series, len(newest_first), good[0].started_us)
+    return Baseline(series, len(rows), rows[0].started_us)
