@@ -34,8 +34,10 @@ AROUND = 7
 CHANCE = 0.01
 """Chance that anything is found in a whole series of an unchanged program."""
 MOST_AUTOCORRELATION = 0.8
-FAR = 1.0
-"""Maximum by which the score of a value beyond all residuals exceeds that of the largest of them."""
+FAR = 2.5
+"""Maximum by which the score of a value beyond all residuals exceeds that of the largest of them; it grows
+with the logarithm of the distance, as the next value of a long tail may lie far out.
+"""
 
 
 class ChangePoint(msgspec.Struct, frozen=True):
@@ -153,8 +155,8 @@ def _autocorrelations(values: Float64Array) -> Float64Array:
     known = np.isfinite(near) & np.isfinite(next_but_one) & (near > 0.0)
     found = np.where(known, next_but_one, 1.0) / np.where(known, near, 1.0) - 1.0
     usual = float(np.median(found[known])) if known.any() else 0.0
-    # The standard error of a single one is about 2 / √n.
-    least: Float64Array = np.maximum(usual, found - 4.0 / math.sqrt(len(values)))
+    # That of a single one is known poorly: its standard error is about 2.5 / √n.
+    least: Float64Array = np.maximum(usual, found - 8.0 / math.sqrt(len(values)))
     return least
 
 
@@ -257,8 +259,11 @@ class _Noise(msgspec.Struct, frozen=True):
         high = np.searchsorted(self.ordered, residuals, "right")
         count = len(self.ordered)
         scores = np.interp((low + high) / 2 - 0.5, np.arange(count), self.scores)
-        beyond = np.maximum(residuals - self.ordered[-1], 0.0) - np.maximum(self.ordered[0] - residuals, 0.0)
-        found: Float64Array = scores + np.clip(beyond / self.scale, -FAR, FAR)
+        above, below = (
+            np.minimum(np.log1p(np.maximum(beyond, 0.0) / self.scale), FAR)
+            for beyond in (residuals - self.ordered[-1], self.ordered[0] - residuals)
+        )
+        found: Float64Array = scores + above - below
         return found
 
     def test(self, before: Float64Array, after: Float64Array) -> tuple[float, float, float]:

@@ -43,7 +43,7 @@ _OF_SERIES = (
 )
 
 
-class RunRow(msgspec.Struct, frozen=True, array_like=True):
+class RunRow(msgspec.Struct, frozen=True):
     """Run of a series, as its history shows it."""
 
     id: str
@@ -56,7 +56,7 @@ class RunRow(msgspec.Struct, frozen=True, array_like=True):
     version: Version
 
 
-class SeriesRow(msgspec.Struct, frozen=True, array_like=True):
+class SeriesRow(msgspec.Struct, frozen=True):
     """Series in the list of all."""
 
     name: str

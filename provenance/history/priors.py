@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
@@ -95,25 +94,39 @@ def merged_prior(models: Sequence[bytes], detector: str, metric: str) -> Model |
         Packed statistics of good runs, the newest first; damaged ones are left out.
     """
     schema = schema_of(detector)
-    rows: dict[tuple[str, str], list[tuple[float, Float64Array]]] = defaultdict(list)
-    weight = 1.0
+    calls_at, numbers, parts = schema.slices["exclusive_us"].start, dict[tuple[str, str], int](), []
     for packed in models:
         try:
             one = msgspec.msgpack.decode(unpacked(packed), type=_Packed)
-            if (one.detector, one.metric) != (detector, metric):
-                continue
             table = schema.unpack(one.table)
         except (StoreError, msgspec.MsgspecError, ValueError, IndexError):
             continue
-        for function, row in zip(one.functions, table, strict=False):
-            rows[function].append((weight, row))
-        weight *= KEPT
-    if not rows:
+        if (one.detector, one.metric) == (detector, metric) and len(table) == len(one.functions):
+            rows = np.array(
+                [numbers.setdefault(function, len(numbers)) for function in one.functions], np.int64
+            )
+            parts.append((rows, KEPT ** len(parts), table))
+    if not numbers:
         return None
-    functions = sorted(rows)
-    return Model(
-        detector, metric, functions, np.array([_merged(schema, rows[function]) for function in functions])
-    )
+    calls = np.zeros(len(numbers))
+    for rows, weight, table in parts:
+        calls[rows] += weight * table[:, calls_at]
+    merged, scale = schema.empty(len(numbers)), np.minimum(1.0, MOST_CALLS / np.maximum(calls, 1e-9))
+    for rows, weight, table in parts:
+        schema.merge(merged, rows, _weighted(schema, table, weight * scale[rows]))
+    return Model(detector, metric, list(numbers), merged)
+
+
+def _weighted(schema: TableSchema, table: Float64Array, weights: Float64Array) -> Float64Array:
+    """Return rows as if they were of other numbers of calls, float64[functions, width]."""
+    weighted = table.copy()
+    for name in ("exclusive_us", "inclusive_us"):
+        # Number and sums of powers, not mean and bounds.
+        at = schema.slices[name].start
+        weighted[:, [at, at + 2, at + 3, at + 4]] *= weights[:, None]
+    if "buckets" in schema.slices:
+        weighted[:, schema.slices["buckets"]] *= weights[:, None]
+    return weighted
 
 
 def slower_than(prior: Model, packed: bytes) -> list[Drift]:
@@ -141,21 +154,3 @@ def slower_than(prior: Model, packed: bytes) -> list[Drift]:
 def _stretch(schema: TableSchema, row: Float64Array) -> Stretch:
     calls, mean_us = row[schema.slices["exclusive_us"]][:2]
     return Stretch(row[schema.slices["buckets"]], float(calls * mean_us))
-
-
-def _merged(schema: TableSchema, weighted: Sequence[tuple[float, Float64Array]]) -> Float64Array:
-    """Return one row of several, each by its weight, of at most ``MOST_CALLS`` calls."""
-    calls_at = schema.slices["exclusive_us"].start
-    calls = sum(weight * row[calls_at] for weight, row in weighted)
-    scale = min(1.0, MOST_CALLS / calls) if calls > 0.0 else 0.0
-    merged = schema.empty(1)
-    for weight, row in weighted:
-        part = row[None].copy()
-        for name in ("exclusive_us", "inclusive_us"):
-            # Number and sums of powers, not mean and bounds.
-            part[0, schema.slices[name]][[0, 2, 3, 4]] *= weight * scale
-        if "buckets" in schema.slices:
-            part[0, schema.slices["buckets"]] *= weight * scale
-        schema.merge(merged, [0], part)
-    whole: Float64Array = merged[0]
-    return whole

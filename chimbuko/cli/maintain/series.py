@@ -54,7 +54,7 @@ def series(ctx: click.Context, store: str | None, as_json: bool) -> None:
     with _index(store, is_written=False) as index:
         found = index.series()
     if as_json:
-        print_json({"series": found}, enc_hook=None)
+        print_json({"series": found})
         return
     columns = [
         *(Column("SERIES", may_shrink=True), Column("RUNS", is_number=True), Column("FIRST"), Column("LAST")),

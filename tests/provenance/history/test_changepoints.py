@@ -38,7 +38,7 @@ def test_noise_that_goes_up_and_down_by_days_is_no_change(seed: int) -> None:
 
 
 @given(st.integers(0, 1000), st.integers(20, 55), st.sampled_from([-4.0, 4.0, 6.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_change_is_found_where_it_is(seed: int, at: int, shift: float) -> None:
     values = noise(seed)
     values[at:, 3] += shift
