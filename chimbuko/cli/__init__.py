@@ -49,6 +49,7 @@ SECTIONS = {
             "query": "List abnormal calls, worst first.",
             "show": "Show one call, incident or finding with all that is known of it.",
             "compare": "Compare two runs: what is slower, new, gone, more often abnormal.",
+            "history": "Show what changed over the runs of a program, when, and how sure that is.",
             "recall": "Write a trace of what all ranks did around a call.",
             "sql": "Ask a run's database in SQL; nothing can be changed.",
             "export": "Write a run for Perfetto, speedscope, notebooks and other tools.",

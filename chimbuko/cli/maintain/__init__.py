@@ -2,6 +2,6 @@
 
 May import ad.analysis, ad.handoff, ad.modelsync, capture.follow, capture.formats, capture.trace,
 cli.shared, core.calls, core.kernels, launcher, launcher.outcome, provenance.explain,
-provenance.importing, provenance.manage, provenance.query, provenance.store, provenance.timeline,
-runtime.process, runtime.protocol and runtime.runs.
+provenance.history, provenance.importing, provenance.manage, provenance.query, provenance.store,
+provenance.timeline, runtime.process, runtime.protocol and runtime.runs.
 """

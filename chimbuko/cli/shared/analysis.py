@@ -17,7 +17,10 @@ from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, MOST_WRITERS, A
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.options import AnalysisOptions
+from chimbuko.runtime.runs.environment import labelled
+from chimbuko.runtime.runs.finding import find_run
 
+SERIES, NOTHING = "series", "none"
 _STEPS = re.compile(r"(\d*):(\d*)")
 
 
@@ -134,6 +137,21 @@ _OPTIONS = (
         type=click.Path(path_type=Path),
         help="Begin with the model that an earlier run learned.",
     ),
+    click.option(
+        "--baseline",
+        metavar="series|RUN|none",
+        default="series",
+        show_default=True,
+        help="Begin with what good runs of the same series have learned, at least three; with that of RUN; "
+        "or with nothing. Recorded traces begin with nothing unless a RUN is given.",
+    ),
+    click.option(
+        "--label",
+        "labels",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Label of the run: runs with other labels are of another series. Repeatable.",
+    ),
     click.option("--freeze/--no-freeze", default=None, help="Judge by the loaded model and learn nothing."),
     click.option(
         "--save-model",
@@ -151,7 +169,7 @@ _NAMES = (
     *("metric", "fast_side", "min_anomaly"),
     "max_anomalies_per_function",
     *("window", "period", "record_steps", "node_samples", "server_parts", "store_writers"),
-    *("load_model", "freeze", "save_model", "relabel"),
+    *("load_model", "baseline", "labels", "freeze", "save_model", "relabel"),
 )
 
 
@@ -166,6 +184,8 @@ def _options(
     period: float | None,
     record_steps: str | None,
     load_model: Path | None,
+    baseline: str,
+    labels: tuple[str, ...],
     freeze: bool | None,
     save_model: Path | None,
     relabel: bool,
@@ -189,9 +209,30 @@ def _options(
     settings = ({} if config is None else _read(config)) | {
         name: value for name, value in chosen.items() if value is not None
     }
+    if baseline not in (SERIES, NOTHING):
+        if load_model is not None:
+            raise ConfigError(
+                "--baseline RUN and --load-model: a run begins with one model; give one of them"
+            )
+        load_model = _model_of(Path(baseline))
+    labelled(labels)
     return AnalysisOptions(
-        config=_converted(settings, config), load_model=load_model, save_model=save_model, relabel=relabel
+        config=_converted(settings, config),
+        load_model=load_model,
+        is_of_series=baseline == SERIES,
+        labels=labels,
+        save_model=save_model,
+        relabel=relabel,
     )
+
+
+def _model_of(baseline: Path) -> Path:
+    run = find_run(baseline)
+    if not run.model_path.exists():
+        raise ConfigError(
+            f"--baseline {baseline}: that run has no model, as none of its functions was called"
+        )
+    return run.model_path
 
 
 def _read(path: Path) -> dict[str, Any]:
