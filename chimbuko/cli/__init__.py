@@ -78,6 +78,7 @@ SECTIONS = {
             "deliver": "Store what agents could not deliver.",
             "doctor": "Check this machine before a run.",
             "warmup": "Compile all kernels into a library beside the package.",
+            "plugins": "List what installed packages add to Chimbuko.",
         },
     ),
 }

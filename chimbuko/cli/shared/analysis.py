@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from chimbuko.cli.shared.pluginchoice import PluginChoice
 from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
@@ -45,7 +46,7 @@ _OPTIONS = (
     ),
     click.option(
         "--detector",
-        type=click.Choice(list(DETECTORS)),
+        type=PluginChoice(DETECTORS, "detectors"),
         help=f"Detector that decides which calls are abnormal; default {AnalysisConfig().detector}.",
     ),
     click.option(
