@@ -26,6 +26,7 @@ SECTIONS = {
         {
             "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
             "trace": "Run a program with its functions and messages recorded.",
+            "attach": "Record a Python program that runs already, with the analysis beside it.",
             "cc": "Compile C or C++ so that annotated functions are recorded.",
             "cc-flags": "Print how to compile a program so that its functions are recorded.",
             "monitor": "Watch a program's threads and cores, without a trace.",
