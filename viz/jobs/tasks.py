@@ -172,7 +172,7 @@ class TraceIndexAnswer(Answer, frozen=True, kw_only=True):
 
 
 class _Told(msgspec.Struct):
-    """Line of ``chimbuko index --json``: progress with a rank, or its result."""
+    """Line of ``chimbuko runs index --json``: progress with a rank, or its result."""
 
     program: int
     rank: int
@@ -202,7 +202,7 @@ def _rank(text: str) -> RankKey:
 def _make(run: JobRun, timelines: TraceTimelines, ranks: list[RankKey], progress: Progress) -> None:
     # This is a process of its own, as damaged files crash ADIOS2, and as rebuilding calls is the analysis'
     # work.
-    command = [sys.executable, "-m", "chimbuko", "index", str(run.directory.path), "--json"]
+    command = [sys.executable, "-m", "chimbuko", "runs", "index", str(run.directory.path), "--json"]
     command += [
         "--to",
         str(timelines.folder_to_write()),
