@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from chimbuko.cli.shared.listfiles import counters_of, names_of, thresholds_of
+from chimbuko.cli.shared.pluginchoice import PluginChoice
 from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
@@ -49,7 +50,7 @@ _OPTIONS = (
     ),
     click.option(
         "--detector",
-        type=click.Choice(list(DETECTORS)),
+        type=PluginChoice(DETECTORS, "detectors"),
         help=f"Detector that decides which calls are abnormal; default {AnalysisConfig().detector}.",
     ),
     click.option(
