@@ -21,10 +21,13 @@ from chimbuko.ad.calls.windows import StepFacts, Windows
 from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, UInt8Array
 from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.calls.timekind import TimeKind
 from chimbuko.core.config import METRICS, AnalysisConfig
 from chimbuko.core.sourcecensus import CALLS_SEEN, SourceCensus, parse_census
 from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.runtime.protocol.messages import PathTimes
+
+_SPENT = StepCount.__struct_fields__[-len(TimeKind) :]
 
 
 class StepResult(msgspec.Struct, frozen=True):
@@ -169,8 +172,9 @@ class StreamAnalysis:
         built = self._build(self._number(step, names))
         selected = self._select(self._judge(self._follow_paths(built)))
         records = self._record(selected, self._describe(selected))
-        count = self._count(selected)
-        self._totals.add(step, count, self._launches.gpu_us(built.stacks))
+        gpu_us = self._launches.gpu_us(built.stacks)
+        count = self._count(selected, gpu_us)
+        self._totals.add(step, count, gpu_us)
         calls, left_out = built.stacks.calls, selected.selection.left_out
         return StepResult(records, count, _by_name(calls["function"][left_out], names))
 
@@ -232,10 +236,11 @@ class StreamAnalysis:
         )
         return self._launches.complete(records)
 
-    def _count(self, selected: _Selected) -> StepCount:
+    def _count(self, selected: _Selected, gpu_us: int) -> StepCount:
         counted, built = selected.counted, selected.of.of
         is_flagged = counted.is_anomaly
         anomalies = int(np.count_nonzero(is_flagged))
+        computing_us, *other_us = self._paths.spent_us(built.of.names)
         return StepCount(
             program=self._identity.program,
             rank=self._identity.rank,
@@ -246,6 +251,7 @@ class StreamAnalysis:
             anomalies=anomalies,
             severity_us=float(counted.severity_us[is_flagged].sum()) if anomalies else 0.0,
             highest_score=float(counted.score[is_flagged].max(initial=0.0)) if anomalies else 0.0,
+            **dict(zip(_SPENT, (max(0, computing_us - gpu_us), *other_us), strict=True)),
         )
 
     def follow(self, first_step: int, totals: StreamHealth | None) -> None:

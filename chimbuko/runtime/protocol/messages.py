@@ -40,7 +40,7 @@ PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 
 
-VERSION = 11
+VERSION = 12
 """Version of all messages: it changes with any of them, and messages of another one are ignored."""
 _LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, BEGUN, FLAGGED, FLAGGED_STEPS, PACE, TIMER, TRAFFIC)
 """Dtypes of the rows that travel as they lie in memory; not those of call paths, whose module loads kernels.
