@@ -22,7 +22,7 @@ class RecurrenceKind(StrEnum):
     """Ranks that are slower than the others all the time: those of one node, in most of what they compute, or
     those that take longer in the same functions.
     """
-    SLOW_THREADS = "slow threads"
+    LATE_THREADS = "late threads"
     """A thread of ranks for which the others wait at the same barrier again and again."""
 
 

@@ -70,7 +70,7 @@ def _lost(found: Incidents, recurring: Sequence[Recurrence]) -> Lost:
     )
     # What ranks stand in after their last event is no part of the time that is divided here.
     costs = [one for one in recurring if one.kind is not RecurrenceKind.DEADLOCK]
-    imbalances = RecurrenceKind.SLOW_RANKS, RecurrenceKind.SLOW_THREADS
+    imbalances = RecurrenceKind.SLOW_RANKS, RecurrenceKind.LATE_THREADS
     imbalance_us = sum(one.cost_us for one in costs if one.kind in imbalances)
     recurring_us = sum(one.cost_us for one in costs) - imbalance_us
     return Lost(incidents_us - analysis_us, recurring_us, imbalance_us, analysis_us)

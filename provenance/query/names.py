@@ -254,7 +254,7 @@ def finding_calls(
                 return FindingCalls(found.program, ranks=found.ranks)
             case RecurrenceKind.DEADLOCK:
                 return FindingCalls(found.program, ranks=found.ranks)
-            case RecurrenceKind.SLOW_THREADS:
+            case RecurrenceKind.LATE_THREADS:
                 return FindingCalls(found.program, function, ranks=found.ranks)
             case RecurrenceKind.DRIFT:
                 return FindingCalls(found.program, function)

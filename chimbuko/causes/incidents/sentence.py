@@ -46,7 +46,7 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
         RecurrenceKind.DRIFT: _drift,
         RecurrenceKind.SLOW_RANKS: _slow_ranks,
         RecurrenceKind.DEADLOCK: _deadlock,
-        RecurrenceKind.SLOW_THREADS: _slow_threads,
+        RecurrenceKind.LATE_THREADS: _late_threads,
     }
     lost = f": {lost_time(recurrence.cost_us)} in all" if recurrence.cost_us else ""
     return f"{tells[recurrence.kind](recurrence)}{lost}."
@@ -112,7 +112,7 @@ def _deadlock(recurrence: Recurrence) -> str:
     return f"Deadlock{where}: {recurrence.by}{lasted}"
 
 
-def _slow_threads(recurrence: Recurrence) -> str:
+def _late_threads(recurrence: Recurrence) -> str:
     where = place_of_construct(recurrence.function)
     return (
         f"Imbalance of threads: {recurrence.by} of {ranks_in_words(recurrence.ranks)} takes "

@@ -24,7 +24,7 @@ from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.redaction import without_secrets
 from chimbuko.core.sourcecensus import CALL_COUNTS
-from chimbuko.core.statistics.slowthreads import SLOW_THREADS, encode_slow_threads
+from chimbuko.core.statistics.latethreads import LATE_THREADS, encode_late_threads
 from chimbuko.core.traceschema import (
     ENDING,
     LEFT_OUT_AT_TIMES,
@@ -454,8 +454,8 @@ class Recording:
             found[LEFT_OUT_FUNCTIONS] = left_out
         if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
             found[ENDING] = ending
-        if slow := self._balance.slow_threads(lambda key: self._full_names([key])[0]):
-            found[SLOW_THREADS] = encode_slow_threads(slow)
+        if slow := self._balance.late_threads(lambda key: self._full_names([key])[0]):
+            found[LATE_THREADS] = encode_late_threads(slow)
         rings = self._sound_rings()
         unseen = ", ".join(describe_unseen(self.process, rings, self._resolved))
         said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi() + self._unseen_gpus()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chimbuko.core.arrays import BoolArray, Int64Array
-from chimbuko.core.statistics.slowthreads import SlowThread
+from chimbuko.core.statistics.latethreads import LateThread
 from chimbuko.instrument.recorder.layout import (
     CONSTRUCT_SHIFT,
     CONSTRUCTS,
@@ -91,7 +91,7 @@ class ThreadBalance:
         self._waiting = rows[~is_ripe]
         self._count(rows[is_ripe])
 
-    def slow_threads(self, name_of: Callable[[int], str]) -> list[SlowThread]:
+    def late_threads(self, name_of: Callable[[int], str]) -> list[LateThread]:
         """Return the threads that are slow again and again, those for which others waited longest first.
 
         Parameters
@@ -109,7 +109,7 @@ class ThreadBalance:
                 found.append((place, thread, regions, float(times) / regions, ratio, lost_us))
         found.sort(key=lambda one: -one[-1])
         return [
-            SlowThread(name_of(place), thread, self._threads[place], *figures)
+            LateThread(name_of(place), thread, self._threads[place], *figures)
             for place, thread, *figures in found[:MOST_PLACES]
         ]
 

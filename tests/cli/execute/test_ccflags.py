@@ -9,7 +9,6 @@ import pytest
 
 from chimbuko.cli.execute.ccflags import compiler_at_hand, function_flags
 
-
 FSF = "Copyright (C) 2022 Free Software Foundation, Inc."
 
 

@@ -1249,7 +1249,7 @@ export interface components {
          * @description Kind of a recurrence.
          * @enum {unknown}
          */
-        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks" | "slow threads";
+        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks" | "late threads";
         /**
          * MetricFinding
          * @description Finding in a published quantity; times are µs since the epoch, by the publishers' clocks.

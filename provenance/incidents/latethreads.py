@@ -6,21 +6,21 @@ from collections import defaultdict
 
 from chimbuko.causes.kinds.threads import thread
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
-from chimbuko.core.statistics.slowthreads import SLOW_THREADS, SlowThread, decode_slow_threads
+from chimbuko.core.statistics.latethreads import LATE_THREADS, LateThread, decode_late_threads
 from chimbuko.provenance.query.run import Provenance
 
 
-def slow_threads(provenance: Provenance) -> list[Recurrence]:
-    """Return one finding for each barrier of a program, of all ranks that have a slow thread there.
+def late_threads(provenance: Provenance) -> list[Recurrence]:
+    """Return one finding for each barrier of a program, of all ranks that have a late thread there.
 
     Raises
     ------
     StoreError
         The store cannot be read.
     """
-    found: dict[tuple[int, str], dict[int, SlowThread]] = defaultdict(dict)
-    for said in provenance.metadata(key=SLOW_THREADS):
-        for one in decode_slow_threads(said.value):
+    found: dict[tuple[int, str], dict[int, LateThread]] = defaultdict(dict)
+    for said in provenance.metadata(key=LATE_THREADS):
+        for one in decode_late_threads(said.value):
             known = found[said.program, one.barrier].get(said.rank)
             if known is None or one.lost_us > known.lost_us:
                 found[said.program, one.barrier][said.rank] = one
@@ -29,13 +29,13 @@ def slow_threads(provenance: Provenance) -> list[Recurrence]:
 
 
 def _finding(
-    program: int, barrier: str, of_rank: dict[int, SlowThread], span_us: tuple[int, int]
+    program: int, barrier: str, of_rank: dict[int, LateThread], span_us: tuple[int, int]
 ) -> Recurrence:
     costliest = max(of_rank.values(), key=lambda one: one.lost_us)
     threads = {one.thread for one in of_rank.values()}
     return Recurrence(
         program=program,
-        kind=RecurrenceKind.SLOW_THREADS,
+        kind=RecurrenceKind.LATE_THREADS,
         function=barrier,
         calls=sum(one.regions for one in of_rank.values()),
         cost_us=sum(one.lost_us for one in of_rank.values()),
