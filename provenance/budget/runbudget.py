@@ -17,6 +17,8 @@ from chimbuko.provenance.query.run import Provenance
 LEAST_WATCHED = 0.3
 """Least share of a rank's time that samples have to cover: they are divided like the rest."""
 
+IMBALANCES = RecurrenceKind.SLOW_RANKS, RecurrenceKind.SLOW_THREADS
+
 
 def run_budget(provenance: Provenance) -> Budget:
     """Return where the time of a run went.
@@ -70,6 +72,6 @@ def _lost(found: Incidents, recurring: Sequence[Recurrence]) -> Lost:
     )
     # What ranks stand in after their last event is no part of the time that is divided here.
     costs = [one for one in recurring if one.kind is not RecurrenceKind.DEADLOCK]
-    imbalance_us = sum(one.cost_us for one in costs if one.kind is RecurrenceKind.SLOW_RANKS)
+    imbalance_us = sum(one.cost_us for one in costs if one.kind in IMBALANCES)
     recurring_us = sum(one.cost_us for one in costs) - imbalance_us
     return Lost(incidents_us - analysis_us, recurring_us, imbalance_us, analysis_us)

@@ -15,7 +15,8 @@ from sqlalchemy import Connection, Engine, select, update
 
 from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME
+from chimbuko.core.arrays import Rows
+from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME, THREAD_PATH_TIME
 from chimbuko.core.calls.record import READING, SILENT, Silence, StreamHealth
 from chimbuko.core.errors import StoreError
 from chimbuko.core.kernels.paths import NONE
@@ -25,7 +26,7 @@ from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.store.encode import call_rows, node_state_rows, store_records
 from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.store.numbering import RANK_PATH, Numbering, PathNumbering, path_key
+from chimbuko.provenance.store.numbering import RANK_PATH, THREAD_BIT, Numbering, PathNumbering, path_key
 from chimbuko.provenance.store.statements import Upsert
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
@@ -56,6 +57,7 @@ from chimbuko.runtime.protocol.messages import (
     FunctionModel,
     FunctionStatistics,
     PathStatistics,
+    PathTimes,
     RecordBatch,
     RunStatistics,
 )
@@ -272,8 +274,18 @@ def _write_rank_paths(
         rows["path"] = [numbers[path] for path in paths]
         for name in ("calls", "exclusive_us"):
             rows[name] = times[name]
-        packed = zlib.compress(rows[rows["calls"] > 0].tobytes(), 9)
+        packed = zlib.compress(rows[rows["calls"] > 0].tobytes() + _of_threads(batch.paths, rows), 9)
         _WRITE_RANK_PATHS.write(connection, [(run.number, program, rank, int(rows["calls"].sum()), packed)])
+
+
+def _of_threads(paths: PathTimes, ranks: Rows) -> bytes:
+    """Return ``RANK_PATH`` rows of the threads that take unequally long; ``ranks`` are those of all."""
+    times = np.frombuffer(paths.threads, THREAD_PATH_TIME)
+    rows = np.zeros(len(times), RANK_PATH)
+    rows["path"] = ranks["path"][times["path"]]
+    rows["calls"] = times["calls"] + ((1 + times["thread"].astype(np.int64)) << THREAD_BIT)
+    rows["exclusive_us"] = times["exclusive_us"]
+    return rows.tobytes()
 
 
 def _write_models(connection: Connection, run: _StoredRun, models: Sequence[FunctionModel]) -> None:

@@ -1190,6 +1190,7 @@ export interface components {
             every_us: number;
             factor: number;
             node: string;
+            threads: number[];
             cause: string;
             by: string;
             ranks_there: number;
@@ -1202,7 +1203,7 @@ export interface components {
          * @description Kind of a recurrence.
          * @enum {unknown}
          */
-        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks";
+        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks" | "slow threads";
         /**
          * MetricFinding
          * @description Finding in a published quantity; times are µs since the epoch, by the publishers' clocks.
