@@ -139,6 +139,11 @@ class ThreadTimes(NamedTuple):
     ran_us: int
     waited_us: int
 
+    @property
+    def waited(self) -> float:
+        """Return the share of the time in which they could have run that they waited for a core."""
+        return self.waited_us / max(1, self.ran_us + self.waited_us)
+
 
 def thread_times(reader: RunReader, node: str) -> ThreadTimes:
     """Return what the sums of a node say of all threads that are recorded.
@@ -156,6 +161,12 @@ def thread_times(reader: RunReader, node: str) -> ThreadTimes:
         int(rows[what].sum(dtype=np.int64)) for what in ("length_us", "ran_us", "waited_us")
     )
     return ThreadTimes(watched_us, ran_us, waited_us)
+
+
+def all_thread_times(reader: RunReader) -> ThreadTimes:
+    """Return the same of all nodes together."""
+    found = [thread_times(reader, node.name) for node in sampled_nodes(reader)]
+    return ThreadTimes(*map(sum, zip(*found, strict=True))) if found else ThreadTimes(0, 0, 0)
 
 
 def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:

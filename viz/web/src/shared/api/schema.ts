@@ -1808,6 +1808,7 @@ export interface components {
             ranks: components["schemas"]["RankChange"][];
             costs_differ: components["schemas"]["CostsDiffer"];
             metrics: components["schemas"]["MetricChanges"];
+            waited: number;
         };
         /**
          * RunSide
