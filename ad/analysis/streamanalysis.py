@@ -17,7 +17,9 @@ from chimbuko.ad.calls.launches import Launches
 from chimbuko.ad.calls.reportedcalls import ReportedCalls, Reports
 from chimbuko.ad.calls.selection import CallLaunches, FloodLimit, Selection, StepCounters
 from chimbuko.ad.calls.stacks import MAIN_THREAD, CallStacks
+from chimbuko.ad.calls.threadtimes import ThreadTimes
 from chimbuko.ad.calls.windows import StepFacts, Windows
+from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, UInt8Array
 from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
@@ -157,6 +159,7 @@ class StreamAnalysis:
         self._traffic = Traffic(identity.program, identity.rank)
         is_exclusive, schema = config.metric == METRICS[0], self._detection.schema
         self._paths = CallPaths()
+        self._by_thread = ThreadTimes()
         self._paces = RankSpeeds(identity.program, identity.rank, schema, is_exclusive, config.period_us)
         self._names = StreamNames()
         self._has_ended = False
@@ -200,6 +203,7 @@ class StreamAnalysis:
         # Callees that are left out are found by the paths of the steps before.
         self._detection.read_left_out(built.stacks, built.of.names, self._paths)
         self._paths.read(built.stacks, self._detection.usual)
+        self._by_thread.read(built.stacks)
         return _OnPaths(built)
 
     def _judge(self, on_paths: _OnPaths) -> _Judged:
@@ -350,10 +354,12 @@ class StreamAnalysis:
 
     def path_times(self) -> PathTimes:
         """Return the runtimes of the stream's calls by call path."""
-        rows = busiest(self._paths.times())
+        rows, kept = busiest(self._paths.times())
+        threads = self._by_thread.unequal(rows["function"], kept, self._processor_threads())
         timers, at = np.unique(rows["function"][1:], return_inverse=True)
         rows["function"][1:] = at
-        return PathTimes([self._names.timer_name(timer) for timer in timers.tolist()], rows.tobytes())
+        names = [self._names.timer_name(timer) for timer in timers.tolist()]
+        return PathTimes(names, rows.tobytes(), threads.tobytes())
 
     def health(self, state: str) -> StreamHealth:
         """Return running totals of the stream."""
@@ -383,13 +389,19 @@ class StreamAnalysis:
 
     def _thread_times(self) -> tuple[int, int]:
         """Return the number of threads that are no GPU's, and their time from first to last events."""
-        stacks = self._stacks
-        threads = stacks.threads[: stacks.thread_count]
-        is_gpu = np.zeros(len(threads), np.bool_)
-        is_gpu[: len(self._launches.is_gpu)] = self._launches.is_gpu[: len(threads)] != 0
-        first_us, last_us = (threads[name][~is_gpu].astype(np.int64) for name in ("first_time", "last_time"))
+        threads = self._processor_threads()
+        first_us, last_us = (threads[name].astype(np.int64) for name in ("first_time", "last_time"))
         spans_us = np.maximum(last_us - first_us, 0)[first_us > 0]
         return len(spans_us), int(spans_us.sum())
+
+    def _processor_threads(self) -> Rows:
+        """Return the ``THREAD`` rows of threads that are no GPU's; those of GPUs have no id and no time."""
+        threads = self._stacks.threads[: self._stacks.thread_count].copy()
+        is_gpu = np.zeros(len(threads), np.bool_)
+        is_gpu[: len(self._launches.is_gpu)] = self._launches.is_gpu[: len(threads)] != 0
+        threads["id"][is_gpu] = NONE
+        threads["first_time"][is_gpu] = 0
+        return threads
 
 
 def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:

@@ -150,8 +150,9 @@ class CallPaths:
         return handed_out
 
 
-def busiest(times: Rows, most: int = MOST_TIMES) -> Rows:
-    """Return the ``PATH_TIME`` rows with the most inclusive time, and ``OTHERS`` for all others.
+def busiest(times: Rows, most: int = MOST_TIMES) -> tuple[Rows, Int64Array]:
+    """Return the ``PATH_TIME`` rows with the most inclusive time, and ``OTHERS`` for all others; and where
+    these rows stand in ``times``.
 
     Callers stand before what they call, and none of them is left out.
     """
@@ -167,8 +168,9 @@ def busiest(times: Rows, most: int = MOST_TIMES) -> Rows:
     kept = np.sort(by_time[below[by_time] > 0][:most])
     numbers = np.full(len(times) + 1, NONE, np.int32)
     numbers[kept] = np.arange(1, 1 + len(kept))
-    found = times[[OTHERS, *kept]]
+    chosen = np.array([OTHERS, *kept], np.int64)
+    found = times[chosen]
     found["parent"][1:] = numbers[found["parent"][1:]]
     for name in ("calls", "exclusive_us"):
         found[name][OTHERS] = times[name].sum() - found[name][1:].sum()
-    return found
+    return found, chosen

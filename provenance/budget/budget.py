@@ -245,7 +245,7 @@ def _costs(budget: Budget) -> str:
     lost = {
         "in incidents": budget.lost.incidents_us,
         "by what recurs": budget.lost.recurring_us,
-        "by slow ranks": budget.lost.imbalance_us,
+        "by imbalance": budget.lost.imbalance_us,
         "to the analysis": budget.lost.analysis_us,
     }
     costs = [

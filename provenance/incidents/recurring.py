@@ -19,6 +19,7 @@ from chimbuko.provenance.incidents.drifts import drifts
 from chimbuko.provenance.incidents.imbalance import imbalances
 from chimbuko.provenance.incidents.latethreads import late_threads
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
+from chimbuko.provenance.incidents.slowthreads import slow_threads
 from chimbuko.provenance.incidents.standstill import deadlocks
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -122,6 +123,7 @@ def recurring(
         found += drifts(provenance, known.drifts, modes)
     found += imbalances(provenance, found)
     found += late_threads(provenance)
+    found += slow_threads(provenance, found)
     costly = sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
     return [*deadlocks(provenance), *costly]
 

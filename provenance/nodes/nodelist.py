@@ -140,6 +140,11 @@ class ThreadTimes(NamedTuple):
     ran_us: int
     waited_us: int
 
+    @property
+    def waited(self) -> float:
+        """Return the share of the time in which they could have run that they waited for a core."""
+        return self.waited_us / max(1, self.ran_us + self.waited_us)
+
 
 class DatedTimes(NamedTuple):
     """Time of threads between two moments, in µs since the epoch."""
@@ -188,6 +193,12 @@ def thread_times(reader: RunReader, node: str) -> ThreadTimes:
     """
     found = [one.times for one in dated_thread_times(reader, node)]
     return ThreadTimes(*(sum(column) for column in zip(ThreadTimes(0, 0, 0), *found, strict=True)))
+
+
+def all_thread_times(reader: RunReader) -> ThreadTimes:
+    """Return the same of all nodes together."""
+    found = [thread_times(reader, node.name) for node in sampled_nodes(reader)]
+    return ThreadTimes(*map(sum, zip(*found, strict=True))) if found else ThreadTimes(0, 0, 0)
 
 
 def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:

@@ -12,7 +12,7 @@ from chimbuko.causes.kinds.split import main_part
 from chimbuko.causes.kinds.threads import LATE_THREAD, thread
 from chimbuko.causes.part import LIMIT
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
-from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread
+from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread, threads_in_words
 from chimbuko.core.calls.functionnames import place_of_construct, short_name
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.units import against_usual, number_of
@@ -45,6 +45,7 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
         RecurrenceKind.SLOW_MODE: _slow_mode,
         RecurrenceKind.DRIFT: _drift,
         RecurrenceKind.SLOW_RANKS: _slow_ranks,
+        RecurrenceKind.SLOW_THREADS: _slow_threads,
         RecurrenceKind.DEADLOCK: _deadlock,
         RecurrenceKind.LATE_THREADS: _late_threads,
     }
@@ -103,6 +104,20 @@ def _slow_ranks(recurrence: Recurrence) -> str:
     return (
         f"{ranks[:1].upper()}{ranks[1:]}{where} {'take' if several else 'takes'} "
         f"{recurrence.factor:.2f} times as long as other ranks all the time, in {functions}"
+    )
+
+
+def _slow_threads(recurrence: Recurrence) -> str:
+    where = f"{threads_in_words(recurrence.threads)} of {ranks_in_words(recurrence.ranks)}"
+    if len(recurrence.functions) == 1:
+        return (
+            f"Imbalance: {_functions(recurrence)} takes {duration(recurrence.typical_us)} on {where}, "
+            f"{recurrence.factor:.2f} times the {duration(recurrence.usual_us)} on the other threads"
+        )
+    takes = "take" if len(recurrence.threads) > 1 else "takes"
+    return (
+        f"{where[:1].upper()}{where[1:]} {takes} {recurrence.factor:.2f} times as long as the other threads "
+        f"all the time, in {_functions(recurrence)}"
     )
 
 

@@ -1237,6 +1237,7 @@ export interface components {
             every_us: number;
             factor: number;
             node: string;
+            threads: number[];
             cause: string;
             by: string;
             ranks_there: number;
@@ -1249,7 +1250,7 @@ export interface components {
          * @description Kind of a recurrence.
          * @enum {unknown}
          */
-        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks" | "late threads";
+        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks" | "slow threads" | "late threads";
         /**
          * MetricFinding
          * @description Finding in a published quantity; times are µs since the epoch, by the publishers' clocks.
@@ -1856,6 +1857,7 @@ export interface components {
             ranks: components["schemas"]["RankChange"][];
             costs_differ: components["schemas"]["CostsDiffer"];
             metrics: components["schemas"]["MetricChanges"];
+            waited: number;
         };
         /**
          * RunSide
