@@ -33,6 +33,10 @@ class AnalysisOptions(msgspec.Struct, frozen=True, kw_only=True):
     config: AnalysisConfig = msgspec.field(default_factory=AnalysisConfig)
     load_model: Path | None = None
     """File of the model that an earlier run has learned, to begin with."""
+    is_of_series: bool = True
+    """Whether a live run begins with the model of its series, where no other is given."""
+    labels: tuple[str, ...] = ()
+    """Labels ``key=value`` that tell apart what belongs to different series."""
     save_model: Path | None = None
     """File for a copy of the final model."""
     relabel: bool = True

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Engine, select, update
 
 from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME
+from chimbuko.core.arrays import Rows
+from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME, THREAD_PATH_TIME
 from chimbuko.core.calls.record import READING, SILENT, Silence, StreamHealth
 from chimbuko.core.errors import StoreError
 from chimbuko.core.kernels.paths import NONE
@@ -24,7 +25,7 @@ from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.store.encode import StoredRecords, call_rows, node_state_rows, store_records
 from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.store.numbering import RANK_PATH, Numbering, PathNumbering, path_key
+from chimbuko.provenance.store.numbering import RANK_PATH, THREAD_BIT, Numbering, PathNumbering, path_key
 from chimbuko.provenance.store.statements import Turn, Upsert, take_turn
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
@@ -56,6 +57,7 @@ from chimbuko.runtime.protocol.messages import (
     FunctionModel,
     FunctionStatistics,
     PathStatistics,
+    PathTimes,
     RecordBatch,
     RunStatistics,
 )
@@ -301,9 +303,19 @@ def _rank_path_rows(
         rows["path"] = [numbers[path] for path in paths]
         for name in ("calls", "exclusive_us"):
             rows[name] = times[name]
-        packed = zlib.compress(rows[rows["calls"] > 0].tobytes(), 9)
+        packed = zlib.compress(rows[rows["calls"] > 0].tobytes() + _of_threads(batch.paths, rows), 9)
         written.append((run.number, program, rank, int(rows["calls"].sum()), packed))
     return written
+
+
+def _of_threads(paths: PathTimes, ranks: Rows) -> bytes:
+    """Return ``RANK_PATH`` rows of the threads that take unequally long; ``ranks`` are those of all."""
+    times = np.frombuffer(paths.threads, THREAD_PATH_TIME)
+    rows = np.zeros(len(times), RANK_PATH)
+    rows["path"] = ranks["path"][times["path"]]
+    rows["calls"] = times["calls"] + ((1 + times["thread"].astype(np.int64)) << THREAD_BIT)
+    rows["exclusive_us"] = times["exclusive_us"]
+    return rows.tobytes()
 
 
 def _model_rows(run: _StoredRun, models: Sequence[FunctionModel]) -> list[tuple[Any, ...]]:

@@ -54,6 +54,8 @@ class ServiceOptions(msgspec.Struct, frozen=True):
     has_dashboard: bool = True
     load_model: Path | None = None
     """File of the model that an earlier run has learned, to begin with."""
+    is_of_series: bool = False
+    """Whether the run begins with the model of its series, where one is known."""
     save_model: Path | None = None
     """File for a copy of the final model."""
     is_separate: bool = False

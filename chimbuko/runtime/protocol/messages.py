@@ -206,6 +206,8 @@ class PathTimes(msgspec.Struct, frozen=True, array_like=True):
     functions: list[str]
     rows: bytes
     """Rows of ``chimbuko.core.calls.pathtable.PATH_TIME``; functions are indices of the list."""
+    threads: bytes = b""
+    """Rows of ``THREAD_PATH_TIME``: of functions that some threads take longer in than others."""
 
 
 class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
