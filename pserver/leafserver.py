@@ -10,12 +10,14 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 import redis
+from redis.cluster import RedisCluster
 
 from chimbuko.core.errors import ServiceError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.statistics.schema import TableSchema
 from chimbuko.pserver.server import KEPT_UPDATES, MOST_ACKNOWLEDGED
 from chimbuko.pserver.state.leafstate import LeafState, NamedFunctions
+from chimbuko.pserver.state.modelversions import pause_s
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import PAYLOAD, Acknowledgement, Delta, ModelUpdate
 from chimbuko.runtime.protocol.partition import leaf_of_agent
@@ -75,6 +77,8 @@ class _LeafPart:
         self._sent_s = 0.0
         self._is_known = False
         """Whether the parameter server has heard of this leaf server."""
+        self._model_at_s = 0.0
+        """Time before which agents fetch what they were told last of the model."""
         self.is_lost = False
         """Whether another parameter server has taken over, which may know less than the one before."""
 
@@ -128,7 +132,9 @@ class _LeafPart:
     def pass_on_model(self) -> None:
         """Give agents acknowledgements, and then what is new of the model, which contains what they say."""
         changed = self._acknowledged(self._answer())
-        entries = self._broker.read(self._up.model_updates, self._updates_to, KEPT_UPDATES)
+        is_due = time.monotonic() >= self._model_at_s
+        up = self._up.model_updates
+        entries = self._broker.read(up, self._updates_to, KEPT_UPDATES) if is_due else []
         if entries:
             self._updates_to = entries[-1][0]
         updates = list(self._broker.seal.decoded(entries, _updates))
@@ -168,6 +174,10 @@ class _LeafPart:
         if updates:
             self._functions = known + len(names)
             self._model = updates[-1].server, updates[-1].version
+            # In a cluster each leaf server's keys are on some node; elsewhere all agents fetch from the same.
+            is_cluster = isinstance(self._client, RedisCluster)
+            readers = self.state.agents if is_cluster else updates[-1].agents
+            self._model_at_s = time.monotonic() + pause_s(len(rows), readers)
 
     def _new_rows(
         self, updates: list[ModelUpdate], known: int, is_whole: bool

@@ -23,6 +23,8 @@ class KnownAgent(msgspec.Struct):
     """Global number of each of the agent's function numbers, as an array."""
     is_leaf: bool = False
     """Whether it is a leaf server, and no agent."""
+    is_below: bool = False
+    """Whether it is known by way of a leaf server, which also brings it the model."""
 
     def name_functions(self, names: list[FunctionName], number_of: Callable[[int, str], int]) -> None:
         """Note functions that the agent has numbered; ``number_of`` gives the global number of a program's
@@ -48,6 +50,11 @@ class KnownAgents:
 
     def __len__(self) -> int:
         return sum(not agent.is_leaf for agent in self._agents.values())
+
+    @property
+    def readers(self) -> int:
+        """Number of those that fetch the model here."""
+        return sum(not agent.is_below for agent in self._agents.values())
 
     def take(self, delta: Delta, is_early: bool) -> KnownAgent | None:
         """Return the agent whose delta is to be merged; None if the delta was merged before, or one before it
@@ -79,7 +86,7 @@ class KnownAgents:
         agent = self._agents.get(name)
         if agent is None or contained.incarnation > agent.incarnation:
             agent = self._agents[name] = KnownAgent(contained.incarnation, is_leaf=contained.is_leaf)
-        agent.sequence = contained.sequence
+        agent.sequence, agent.is_below = contained.sequence, True
         self._merged_now.add(name)
         return agent
 

@@ -197,6 +197,11 @@ class LeafState:
         self._saved: dict[str, Place] = {}
 
     @property
+    def agents(self) -> int:
+        """Number of agents that send deltas here."""
+        return len(self._agents)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing waits to be sent or saved."""
         return not self._round.contained and not self._unsaved

@@ -185,7 +185,8 @@ class ServerState:
 
     def publish(self, now_s: float) -> Published | None:
         """Return the changes of the model, or None if there is nothing to publish yet."""
-        return self._model.publish(now_s, self._closed_epoch(), len(self._agents))
+        agents = len(self._agents), self._agents.readers
+        return self._model.publish(now_s, self._closed_epoch(), *agents)
 
     def whole(self) -> Published:
         """Return the whole model, for a broker that has none of it, and all acknowledgements.
