@@ -330,7 +330,7 @@ def test_writers_and_leaf_servers_die_on_four_nodes(
             with network.inside(node):
                 agents.append(command("agent", folder, "--node", f"node{node}"))
                 agents[-1].wait_for_line("reads the streams")
-                streams = Path((folder / "streams").read_text()) / f"node{node}"
+                streams = Path(RunDirectory(folder).streams_path.read_text()) / f"node{node}"
                 recorded = marked / f"*-{ranks}.bp"
                 programs.append(command("replay", recorded, "--to", streams, "--pace", str(PACE)))
         outcome = Outcome(folder)
