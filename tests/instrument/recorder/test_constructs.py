@@ -69,8 +69,8 @@ def test_loops_barriers_and_locks(recorded: tuple[str, Stream]) -> None:
     compiler, stream = recorded
     found = kinds(stream)
     assert found["OpenMP loop"] == 3 * STEPS
-    # Each thread waits behind the loop, at the barrier, and at the end of both regions. The last waits of workers,
-    # which hear of no further region, may be missing.
+    # Each thread waits behind the loop, at the barrier, and at the end of both regions. The last waits of
+    # workers, which hear of no further region, may be missing.
     assert 4 * 3 * STEPS <= found["OpenMP barrier"] <= 4 * 3 * STEPS + 30
     assert found["OpenMP critical"] >= STEPS
     held = [name for name in stream.names.counters.values() if name.startswith("Waited for a lock: held by")]
