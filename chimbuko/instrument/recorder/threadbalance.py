@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from chimbuko.core.arrays import BoolArray, Int64Array
 from chimbuko.core.statistics.slowthreads import SlowThread
@@ -100,18 +101,16 @@ class ThreadBalance:
             Function that gives the name of the calls with a key.
         """
         self.close(is_last=True)
-        found = []
+        found: list[tuple[float, int, SlowThread]] = []
         for (place, thread), (times, logarithms, lost_ns) in self._slow.items():
             regions = self._regions[place]
             is_often = regions >= LEAST_REGIONS and times >= LEAST_SHARE * regions
             if is_often and lost_ns >= 1e3 * LEAST_LOST_US:
                 ratio, lost_us = float(np.exp(logarithms / times)), float(lost_ns) / 1e3
-                found.append((place, thread, regions, float(times) / regions, ratio, lost_us))
-        found.sort(key=lambda one: -one[-1])
-        return [
-            SlowThread(name_of(place), thread, self._threads[place], *figures)
-            for place, thread, *figures in found[:MOST_PLACES]
-        ]
+                share, count = float(times) / regions, self._threads[place]
+                found.append((lost_us, place, SlowThread("", thread, count, regions, share, ratio, lost_us)))
+        found.sort(key=lambda one: -one[0])
+        return [replace(one, barrier=name_of(place)) for _, place, one in found[:MOST_PLACES]]
 
     def _count(self, rows: Any) -> None:
         rows = rows[np.lexsort((rows["worked_ns"], rows["number"]))]
