@@ -23,6 +23,8 @@ class RecurrenceKind(StrEnum):
     those that take longer in the same functions.
     """
     SLOW_THREADS = "slow threads"
+    """Threads that take longer than others of their rank in the same functions all the time."""
+    LATE_THREADS = "late threads"
     """A thread of ranks for which the others wait at the same barrier again and again."""
 
 
@@ -61,6 +63,8 @@ class Recurrence(msgspec.Struct, frozen=True):
     """Runtime of calls relative to that at first, of a drift; relative to other ranks, of slow ranks."""
     node: str = ""
     """Node of slow ranks."""
+    threads: list[int] = []
+    """Slow threads, each on one of ``ranks`` at least."""
     cause: str = ""
     """Id of the cause in the node by which such calls lost most time; empty if it is not known, or not in
     the node.

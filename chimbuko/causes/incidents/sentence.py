@@ -12,7 +12,7 @@ from chimbuko.causes.kinds.split import main_part
 from chimbuko.causes.kinds.threads import LATE_THREAD, thread
 from chimbuko.causes.part import LIMIT
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
-from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread
+from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread, threads_in_words
 from chimbuko.core.calls.functionnames import place_of_construct, short_name
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.units import against_usual, number_of
@@ -45,8 +45,9 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
         RecurrenceKind.SLOW_MODE: _slow_mode,
         RecurrenceKind.DRIFT: _drift,
         RecurrenceKind.SLOW_RANKS: _slow_ranks,
-        RecurrenceKind.DEADLOCK: _deadlock,
         RecurrenceKind.SLOW_THREADS: _slow_threads,
+        RecurrenceKind.DEADLOCK: _deadlock,
+        RecurrenceKind.LATE_THREADS: _late_threads,
     }
     lost = f": {lost_time(recurrence.cost_us)} in all" if recurrence.cost_us else ""
     return f"{tells[recurrence.kind](recurrence)}{lost}."
@@ -106,13 +107,27 @@ def _slow_ranks(recurrence: Recurrence) -> str:
     )
 
 
+def _slow_threads(recurrence: Recurrence) -> str:
+    where = f"{threads_in_words(recurrence.threads)} of {ranks_in_words(recurrence.ranks)}"
+    if len(recurrence.functions) == 1:
+        return (
+            f"Imbalance: {_functions(recurrence)} takes {duration(recurrence.typical_us)} on {where}, "
+            f"{recurrence.factor:.2f} times the {duration(recurrence.usual_us)} on the other threads"
+        )
+    takes = "take" if len(recurrence.threads) > 1 else "takes"
+    return (
+        f"{where[:1].upper()}{where[1:]} {takes} {recurrence.factor:.2f} times as long as the other threads "
+        f"all the time, in {_functions(recurrence)}"
+    )
+
+
 def _deadlock(recurrence: Recurrence) -> str:
     lasted = f", for {duration(recurrence.longest_us)}" if recurrence.longest_us else ""
     where = f" in {_functions(recurrence)}" if recurrence.functions else ""
     return f"Deadlock{where}: {recurrence.by}{lasted}"
 
 
-def _slow_threads(recurrence: Recurrence) -> str:
+def _late_threads(recurrence: Recurrence) -> str:
     where = place_of_construct(recurrence.function)
     return (
         f"Imbalance of threads: {recurrence.by} of {ranks_in_words(recurrence.ranks)} takes "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from chimbuko.cli.execute.interpreter import OURS, is_interpreter, parse_command, records_itself
+from chimbuko.cli.execute.torchrun import recorded_launch
 from chimbuko.cli.shared.analysis import analysis_options
 from chimbuko.cli.shared.placing import advised_option
 from chimbuko.cli.shared.services import service_options
@@ -55,7 +56,8 @@ if TYPE_CHECKING:
     "--separate",
     is_flag=True,
     help="Give each service a process of its own, as on many nodes; by default parameter server and writer "
-    "share one, and one process analyses a recorded trace. --server-parts and --namespaces imply it.",
+    "share one, and one process analyses a recorded trace. --server-parts, --store-writers and --namespaces "
+    "imply it.",
 )
 @click.option(
     "--overhead",
@@ -103,7 +105,8 @@ def command(
     """Run COMMAND with the analysis beside it, or analyse a recorded trace.
 
     COMMAND runs in your environment with TAU's settings added; its exit code is passed on. A Python script,
-    or a Python with a script or module behind it, is run by ``chimbuko trace``.
+    or a Python with a script or module behind it, is run by ``chimbuko trace``, and so is what torchrun
+    launches.
 
     \b
     Examples:
@@ -156,6 +159,8 @@ def _recorded(words: tuple[str, ...]) -> tuple[str, ...]:
     """
     if not words:
         return words
+    if (launch := recorded_launch(words)) is not None:
+        return tuple(launch)
     script = Path(words[0])
     if is_interpreter(words[0]):
         command = parse_command(words[1:])

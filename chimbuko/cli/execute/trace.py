@@ -27,6 +27,7 @@ from chimbuko.instrument.recorder.library import NativeProgram, native_program
 from chimbuko.instrument.recorder.overhead import NO_OPENMP_VARIABLE, OVERHEAD_VARIABLE, parse_overhead
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
+from chimbuko.instrument.training.importhook import watch_imports
 from chimbuko.plan.overheadswitch import become_plainly, is_plain
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.ranks import RANK_VARIABLES, rank_from
@@ -159,6 +160,7 @@ def command(
     atexit.register(_end_as_interrupted)
     session.start(program_name(program), rank, MPI_WRITERS)
     MpiImport().install()
+    watch_imports()
     StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
     compiled = compile if annotate is None else annotate()
     try:

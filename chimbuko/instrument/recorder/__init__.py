@@ -7,8 +7,8 @@ The program preloads a C library (``launch`` sees to that, ``library`` builds it
 in shared memory (``layout``, ``ringfolder``), one per thread. A process beside the program, the drain,
 begins in ``drain.main``: it reads the rings (``ring``), makes steps of them (``recording``) with a lane for
 each stack of a thread, counts what is not recorded (``leftout``) and which threads come last to barriers
-(``threadbalance``), describes how a process died (``ending``), and writes the streams with the tracer's writer. ``watch`` reports to a run what the drains have
-lost.
+(``threadbalance``), describes how a process died (``ending``), and writes the streams with the tracer's
+writer. ``watch`` reports to a run what the drains have lost.
 
 A program that a recorded one starts may have another MPI: its library notices, and ``again`` finds the right
 one. Programs that are started without any are named (``unrecorded``).

@@ -47,7 +47,7 @@ def describe_left_out(process: ProcessFile, rings: Sequence[Ring], names_of: Nam
     said = f"{int(calls[rows].sum())} calls" + (f" ({', '.join(counted)})" if counted else "")
     said += _uncounted(process, table, rows, dict(zip(first.tolist(), names, strict=True)))
     said += f"; their time is in that of their callers; the recorder's budget is {process.overhead:.2%}"
-    return said + _advice(keys, names)
+    return said if process.number("is_prepared") else said + _advice(keys, names)
 
 
 def _uncounted(

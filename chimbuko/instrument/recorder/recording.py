@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.capture.symbols.maps import MAPPED_FILE, Mapping, mapping_at, parse_maps
+from chimbuko.capture.symbols.maps import MAPPED_FILE, parse_maps
 from chimbuko.capture.symbols.resolver import Resolver
 from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.redaction import without_secrets
 from chimbuko.core.sourcecensus import CALL_COUNTS
-from chimbuko.core.statistics.slowthreads import SLOW_THREADS, encode_slow_threads
+from chimbuko.core.statistics.latethreads import LATE_THREADS, encode_late_threads
 from chimbuko.core.traceschema import (
     ENDING,
     LEFT_OUT_AT_TIMES,
@@ -48,11 +48,22 @@ from chimbuko.instrument.recorder.layout import (
     Kind,
 )
 from chimbuko.instrument.recorder.leftout import call_counts, describe_left_out, describe_unseen
+from chimbuko.instrument.recorder.library import INJECTION_VARIABLE
+from chimbuko.instrument.recorder.mappings import Mappings
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
 from chimbuko.instrument.recorder.threadbalance import ThreadBalance
-from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
+from chimbuko.instrument.tracer.chunks import (
+    ENTRY,
+    RECEIVE,
+    ROOT_TIMER,
+    SEND,
+    THREAD_NAME,
+    Handover,
+    Header,
+    ThreadRows,
+)
 from chimbuko.instrument.tracer.processmetadata import describe_process
 
 
@@ -115,46 +126,6 @@ def _filled(values: Int64Array, is_known: BoolArray, first: int) -> Int64Array:
     return np.where(places >= 0, values[places], first)
 
 
-class Mappings:
-    """Mapped parts of binaries in the memory of one process, as the library noted them and as they are."""
-
-    def __init__(self, process: ProcessFile) -> None:
-        self._process = process
-        self._known: list[Mapping] = []
-        self._used: list[Mapping] = []
-        self._taken = 0
-
-    def path_of(self, address: int) -> str:
-        """Return the path of the binary at an address; empty if none is known."""
-        found = mapping_at(self._known, address)
-        if found is None:
-            self._look()
-            found = mapping_at(self._known, address)
-        if found is None:
-            return ""
-        if found not in self._used:
-            self._used.append(found)
-        return found.path
-
-    def take_new(self) -> list[tuple[int, str]]:
-        """Return number and line (as in ``/proc/PID/maps``) of each mapping used since the last call."""
-        first, self._taken = self._taken, len(self._used)
-        return [(number, _line(self._used[number])) for number in range(first, self._taken)]
-
-    def _look(self) -> None:
-        self._known = parse_maps(self._process.text("maps"))
-        # Libraries that were loaded later are in the current mappings only.
-        with suppress(OSError):
-            maps = Path("/proc", str(self._process.number("pid")), "maps")
-            self._known += parse_maps(maps.read_text(errors="surrogateescape"))
-
-
-def _line(mapping: Mapping) -> str:
-    path = mapping.path.replace("\n", "\\012")
-    deleted = " (deleted)" if mapping.is_deleted else ""
-    return f"{mapping.start:x}-{mapping.end:x} r-xp {mapping.offset:x} 00:00 0 {path}{deleted}"
-
-
 ROOT_ENTRY = ROOT_TIMER << 1 | ENTRY
 MAIN_THREAD = 0
 RECORDER = "chimbuko"
@@ -166,6 +137,7 @@ CALLERS = "Callers of MPI"
 """Key of metadata: how the functions around calls of MPI were found, where none was compiled with hooks."""
 DECISIONS = "Recorder's Decisions"
 """Key of metadata: with whom the recorder decided which functions it leaves out."""
+CUDA = "/libcuda.so"
 LARGEST_COUNT = float(1 << 62)
 NAMES_PATIENCE_S = 5.0
 """Longest wait for the names of functions in a report, at the end of a stream."""
@@ -423,9 +395,21 @@ class Recording:
         if len(left_out := self._newly_left_out()):
             found[f"{LEFT_OUT_AT_TIMES}{len(self._left_out)}"] = " ".join(map(str, left_out.tolist()))
             self._left_out.append(left_out)
-        threads = {(lane, "tid"): str(ring.number("tid")) for lane, ring in self._new_threads.items()}
+        threads = {
+            (lane, key): value
+            for lane, ring in self._new_threads.items()
+            for key, value in self._about(ring).items()
+        }
         self._new_threads.clear()
         return threads | {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _about(self, ring: Ring) -> dict[str, str]:
+        """Return the metadata of a thread, or of a queue of a GPU, which has a maker and numbers."""
+        if not (described := ring.number("description")):
+            return {"tid": str(ring.number("tid"))}
+        maker, device, queue = self.process.name(described - 1).split()
+        name = f"GPU {device}, stream {queue}"
+        return {f"{maker} Device": device, f"{maker} Stream": queue, THREAD_NAME: name}
 
     def _newly_left_out(self) -> Int64Array:
         """Return timers of which calls may be missing in the events that were taken, and of which that was
@@ -470,11 +454,11 @@ class Recording:
             found[LEFT_OUT_FUNCTIONS] = left_out
         if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
             found[ENDING] = ending
-        if slow := self._balance.slow_threads(lambda key: self._full_names([key])[0]):
-            found[SLOW_THREADS] = encode_slow_threads(slow)
+        if slow := self._balance.late_threads(lambda key: self._full_names([key])[0]):
+            found[LATE_THREADS] = encode_late_threads(slow)
         rings = self._sound_rings()
         unseen = ", ".join(describe_unseen(self.process, rings, self._resolved))
-        said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi()
+        said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi() + self._unseen_gpus()
         found[CALL_COUNTS] = json.dumps(call_counts(self.process, rings, self._recorded))
         if said:
             found[NOT_RECORDED] = "; ".join(said)
@@ -501,6 +485,12 @@ class Recording:
         why = "no recorder could be made for" if linked else "it is not linked with MPI, and loads"
         when = "" if linked else " while it runs"
         return [f"MPI calls: {why} {path}{when}" for path in loaded]
+
+    def _unseen_gpus(self) -> list[str]:
+        why = self.process.text("gpu")
+        if not why and CUDA in self.process.text("maps") and (other := os.environ.get(INJECTION_VARIABLE)):
+            why = f"{INJECTION_VARIABLE} names another profiler, {other}"
+        return [f"what runs on GPUs: {why}"] if why else []
 
     def _sound_rings(self) -> list[Ring]:
         return [ring for ring in self._rings.values() if ring is not None]

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from chimbuko.core.arrays import BoolArray, Int64Array
-from chimbuko.core.statistics.slowthreads import SlowThread
+from chimbuko.core.statistics.latethreads import LateThread
 from chimbuko.instrument.recorder.layout import (
     CONSTRUCT_SHIFT,
     CONSTRUCTS,
@@ -92,7 +92,7 @@ class ThreadBalance:
         self._waiting = rows[~is_ripe]
         self._count(rows[is_ripe])
 
-    def slow_threads(self, name_of: Callable[[int], str]) -> list[SlowThread]:
+    def late_threads(self, name_of: Callable[[int], str]) -> list[LateThread]:
         """Return the threads that are slow again and again, those for which others waited longest first.
 
         Parameters
@@ -101,14 +101,14 @@ class ThreadBalance:
             Function that gives the name of the calls with a key.
         """
         self.close(is_last=True)
-        found: list[tuple[float, int, SlowThread]] = []
+        found: list[tuple[float, int, LateThread]] = []
         for (place, thread), (times, logarithms, lost_ns) in self._slow.items():
             regions = self._regions[place]
             is_often = regions >= LEAST_REGIONS and times >= LEAST_SHARE * regions
             if is_often and lost_ns >= 1e3 * LEAST_LOST_US:
                 ratio, lost_us = float(np.exp(logarithms / times)), float(lost_ns) / 1e3
                 share, count = float(times) / regions, self._threads[place]
-                found.append((lost_us, place, SlowThread("", thread, count, regions, share, ratio, lost_us)))
+                found.append((lost_us, place, LateThread("", thread, count, regions, share, ratio, lost_us)))
         found.sort(key=lambda one: -one[0])
         return [replace(one, barrier=name_of(place)) for _, place, one in found[:MOST_PLACES]]
 

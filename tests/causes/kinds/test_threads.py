@@ -93,7 +93,7 @@ def test_names_of_constructs() -> None:
 
 def test_a_thread_that_is_slow_again_and_again() -> None:
     found = Recurrence(
-        *(0, RecurrenceKind.SLOW_THREADS, BARRIER, 200, 2e6, 0.0, 2e6, [BARRIER], [0], 1, 2, []),
+        *(0, RecurrenceKind.LATE_THREADS, BARRIER, 200, 2e6, 0.0, 2e6, [BARRIER], [0], 1, 2, []),
         share=0.85,
         factor=1.4,
         by="thread 3",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.core.statistics.slowthreads import SLOW_THREADS, decode_slow_threads
+from chimbuko.core.statistics.latethreads import LATE_THREADS, decode_late_threads
 from chimbuko.core.traceschema import EventType
 from tests.instrument.recorder.streams import WHOLE, Stream, record
 
@@ -105,7 +105,7 @@ def test_a_wait_ends_with_its_region_and_not_with_the_next_one(recorded: tuple[s
 
 def test_the_slow_thread_is_told(recorded: tuple[str, Stream]) -> None:
     _, stream = recorded
-    slow = [one for one in decode_slow_threads(stream.metadata(SLOW_THREADS)) if "solve" in one.barrier]
+    slow = [one for one in decode_late_threads(stream.metadata(LATE_THREADS)) if "solve" in one.barrier]
     assert [(one.threads, one.regions >= STEPS - 1) for one in slow] == [(3, True)]
     assert 1.2 < slow[0].ratio < 4 and slow[0].share > 0.6
     assert slow[0].barrier.startswith("OpenMP barrier solve [{")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chimbuko.core.statistics.slowthreads import SlowThread, decode_slow_threads, encode_slow_threads
+from chimbuko.core.statistics.latethreads import LateThread, decode_late_threads, encode_late_threads
 from chimbuko.instrument.recorder.layout import (
     CONSTRUCT_SHIFT,
     CONSTRUCTS,
@@ -40,7 +40,7 @@ def of_thread(first: int, worked_ms: list[float]) -> Events:
     return np.array(rows, EVENT)
 
 
-def found(worked_ms: dict[int, list[float]], piece: int) -> list[SlowThread]:
+def found(worked_ms: dict[int, list[float]], piece: int) -> list[LateThread]:
     """What is told where the events of each thread come piece by piece, and those of one a take later."""
     balance = ThreadBalance()
     events = {thread: of_thread(1, of) for thread, of in worked_ms.items()}
@@ -50,7 +50,7 @@ def found(worked_ms: dict[int, list[float]], piece: int) -> list[SlowThread]:
             late = piece if thread == 1 else 0
             balance.note(thread, of[max(0, begin - late) : max(0, begin - late + piece)])
         balance.close()
-    return balance.slow_threads(hex)
+    return balance.late_threads(hex)
 
 
 @pytest.mark.parametrize("piece", [7, 50, 10_000])
@@ -60,7 +60,7 @@ def test_a_slow_thread_is_told_however_its_events_come(piece: int) -> None:
     assert (one.thread, one.threads, one.regions, one.barrier) == (3, 4, 40, hex(key("barrier")))
     assert (one.share, round(one.ratio, 2)) == (0.85, 1.4)
     assert round(one.lost_us) == (34 * 3 * 800)
-    assert decode_slow_threads(encode_slow_threads([one])) == [one]
+    assert decode_late_threads(encode_late_threads([one])) == [one]
 
 
 def test_what_is_no_imbalance() -> None:
@@ -68,4 +68,4 @@ def test_what_is_no_imbalance() -> None:
     assert found({0: [2.0] * 10, 1: [4.0] * 10}, 50) == [], "too few regions"
     assert found({0: [1.0, 3.0] * 20, 1: [3.0, 1.0] * 20}, 50) == [], "now this one, and now that one"
     assert found({0: [4.0] * 40}, 50) == [], "alone"
-    assert decode_slow_threads("damaged") == []
+    assert decode_late_threads("damaged") == []

@@ -25,6 +25,7 @@ enum {
     PATH_BYTES = 1024,
     OBSTACLE_BYTES = 128,
     BACKTRACE = 64,
+    FIRST_QUEUE = 1 << 30, /* stands for the id of a thread in the ring of a queue of a GPU */
     DEPTH = 1024,         /* of the calls that are recorded */
     RING_EVENTS = 1 << 16 /* a power of two */
 };
@@ -136,6 +137,8 @@ struct process {
     _Atomic uint32_t name_count;
     _Atomic uint32_t communicator_count;
     uint32_t deciders; /* processes of this node that decide together what is recorded; 0 where nothing had to be */
+    uint32_t is_prepared; /* the compiler has prepared functions, which cost nothing where they are left out */
+    uint32_t reserved;
     _Atomic uint64_t threads_without_ring;
     _Atomic uint64_t lost_requests; /* for which there was no room in the table of requests */
     _Atomic uint64_t unseen_tasks;         /* of OpenMP, which its runtime hides */
@@ -147,6 +150,7 @@ struct process {
     struct crash crash;
     struct ending ending;
     char obstacle[OBSTACLE_BYTES]; /* to changes of the program's code, in words; empty for none */
+    char gpu[OBSTACLE_BYTES];      /* why nothing is recorded of its GPUs, in words; empty for no reason */
     struct function_row functions[FUNCTIONS];
     struct communicator communicators[COMMUNICATORS];
     struct name names[NAMES];
@@ -165,7 +169,7 @@ struct ring {
     uint32_t header_bytes;
     int32_t thread;
     uint32_t tid;
-    uint32_t reserved;
+    uint32_t description; /* one more than the number of a name, in the ring of a queue of a GPU; else 0 */
     _Alignas(64) _Atomic uint64_t written; /* events, since the beginning */
     _Atomic uint64_t dropped_calls;        /* calls for which the ring had no room, and all that they called */
     _Atomic uint64_t dropped_rows;         /* messages and counters */

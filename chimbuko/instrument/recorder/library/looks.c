@@ -14,9 +14,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "binaries.h"
 #include "budget.h"
 #include "callers.h"
 #include "callsites.h"
+#include "entries.h"
 #include "node.h"
 #include "recorder.h"
 #include "sleds.h"
@@ -286,14 +288,17 @@ static bool is_open(Key key)
 
 static void change(enum Hook hook, bool is_armed)
 {
-    static bool has_sleds[FUNCTIONS];
+    static bool is_changed[FUNCTIONS];
     const char *obstacle = NULL;
     uint32_t count = complete_rows();
-    for (uint32_t row = 0; row < count; row++)
-        has_sleds[row] = chosen[row] && change_sleds(by_row[row]->key, hook, is_armed);
+    for (uint32_t row = 0; row < count; row++) {
+        Key key = by_row[row]->key;
+        is_changed[row] = chosen[row] && ((hook == ENTRY_HOOK && change_entry(key, is_armed)) ||
+                                          change_sleds(key, hook, is_armed));
+    }
     change_sites(hook, is_armed, chosen, &obstacle);
     for (uint32_t row = 0; row < count; row++)
-        chosen[row] |= has_sleds[row];
+        chosen[row] |= is_changed[row];
     if (obstacle != NULL && process->obstacle[0] == '\0')
         strncpy(process->obstacle, obstacle, OBSTACLE_BYTES - 1);
 }
@@ -463,6 +468,18 @@ static bool has_to_join(void)
     return is_called;
 }
 
+/* Record the functions that the compiler has prepared in what was loaded since this was asked last. */
+static void look_for_loaded(void)
+{
+    static unsigned long long loaded;
+    unsigned long long now = count_loaded();
+    if (now != loaded && find_entries()) {
+        const char *obstacle = obstacle_to_changes();
+        arm_found_entries(&obstacle);
+    }
+    loaded = now;
+}
+
 static void *look_on(void *unused)
 {
     (void)unused;
@@ -487,6 +504,9 @@ static void *look_on(void *unused)
             asked_ns = now_ns();
             if (is_alone())
                 return NULL;
+            pthread_mutex_lock(&lock);
+            look_for_loaded();
+            pthread_mutex_unlock(&lock);
             if (!atomic_load(&is_looking) && has_to_join())
                 atomic_store(&is_looking, true);
         }

@@ -93,7 +93,7 @@ static struct event arrival(int32_t number)
 /* Record a call that is over. This thread has recorded nothing since it began. */
 static void record_past(Key key, int64_t begin_ns, int64_t end_ns, const struct event *inside, unsigned counter)
 {
-    if (!acquire_for(key))
+    if (!acquire_for(key, FRAME, FROM))
         return;
     struct function *function = function_of(key);
     if (self.skipped > 0) {

@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-SLOW_THREADS: Final = "Slow Threads"
+LATE_THREADS: Final = "Late Threads"
 """Key of metadata of our recorder: threads of OpenMP that come last to the same barriers, as JSON."""
 
 
-class SlowThread(msgspec.Struct, frozen=True):
+class LateThread(msgspec.Struct, frozen=True):
     """Thread that comes last to a barrier again and again."""
 
     barrier: str
@@ -27,14 +27,14 @@ class SlowThread(msgspec.Struct, frozen=True):
     """Time for which the others waited for it then, of all of them together."""
 
 
-def encode_slow_threads(found: list[SlowThread]) -> str:
+def encode_late_threads(found: list[LateThread]) -> str:
     """Return the text of such threads in metadata."""
     return msgspec.json.encode(found).decode()
 
 
-def decode_slow_threads(text: str) -> list[SlowThread]:
+def decode_late_threads(text: str) -> list[LateThread]:
     """Return the threads of a text in metadata; none of a damaged one."""
     try:
-        return msgspec.json.decode(text, type=list[SlowThread])
+        return msgspec.json.decode(text, type=list[LateThread])
     except msgspec.MsgspecError:
         return []
