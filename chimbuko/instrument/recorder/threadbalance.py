@@ -1,7 +1,7 @@
 """Balance of the threads of OpenMP's regions: which of them come last to barriers, by their rings.
 
 All threads of a region note the same number when they come to a barrier. Each has worked from the begin of
-the region, or from the end of the barrier before.
+its part of the region, which the master notes with that, or from the end of the barrier before.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class ThreadBalance:
         came &= (started >= 0) & (place != 0)
         rows = np.zeros(int(came.sum()), _ROW)
         rows["number"], rows["thread"] = events["tag"][came], thread
-        rows["worked_ns"] = times[came] - started[came]
+        # To wake the others takes the master a while, which is no work.
+        begun = events["value"][came].astype(np.int64)
+        rows["worked_ns"] = times[came] - np.where(begun > 0, begun, started[came])
         rows["place"] = place[came].view(np.uint64)
         self._waiting = np.concatenate((self._waiting, rows))
 

@@ -107,7 +107,7 @@ def test_the_slow_thread_is_told(recorded: tuple[str, Stream]) -> None:
     _, stream = recorded
     slow = [one for one in decode_late_threads(stream.metadata(LATE_THREADS)) if "solve" in one.barrier]
     assert [(one.threads, one.regions >= STEPS - 1) for one in slow] == [(3, True)]
-    assert 1.2 < slow[0].ratio < 4 and slow[0].share > 0.6
+    assert slow[0].ratio > 1.2 and slow[0].share >= 0.6
     assert slow[0].barrier.startswith("OpenMP barrier solve [{")
 
 

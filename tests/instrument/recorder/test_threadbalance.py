@@ -63,6 +63,17 @@ def test_a_slow_thread_is_told_however_its_events_come(piece: int) -> None:
     assert decode_late_threads(encode_late_threads([one])) == [one]
 
 
+def test_what_the_master_does_before_its_part_begins_is_no_work() -> None:
+    balance = ThreadBalance()
+    for thread in range(3):
+        events = of_thread(1, [4.0 if thread == 0 else 1.0] * 40)
+        if thread == 0:
+            came = events["kind"] == Kind.OPERATION
+            events["value"][came] = events["time_ns"][came] - MS
+        balance.note(thread, events)
+    assert balance.late_threads(hex) == []
+
+
 def test_what_is_no_imbalance() -> None:
     assert found({0: [2.0] * 40, 1: [2.2] * 40}, 50) == [], "a tenth"
     assert found({0: [2.0] * 10, 1: [4.0] * 10}, 50) == [], "too few regions"

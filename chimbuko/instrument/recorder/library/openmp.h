@@ -9,6 +9,7 @@ struct region {
     uint64_t number; /* of the region in its process; 0 where its begin was not seen */
     Key place;       /* of the region, as the key of its calls */
     Key loop;        /* open loop under GCC's runtime; 0 for none */
+    int64_t begun_ns; /* of the master's own part, which has no event; 0 for workers */
     uint32_t barriers;
     uint32_t is_worker;
 };
