@@ -90,9 +90,10 @@ def slow_modes(
     A mode of a function in which threads of a rank wait for each other is left out: what one of them did
     longer is a mode of that. A mode of a function in which ranks wait is left out where its calls waited for
     delays that are known: these are incidents. So is one that holds more than a few of its calls: ranks
-    ordinarily wait for each other. So is one whose calls were slow while their rank lost its core in all that it did: that is an
-    incident. Calls of incidents count there, and what is left of a mode has to be worth reporting by itself.
-    So has a mode that is not how the function usually runs for some callers, or on some ranks.
+    ordinarily wait for each other. So is one whose calls were slow while their rank lost its core in all
+    that it did: that is an incident. Calls of incidents count there, and what is left of a mode has to be
+    worth reporting by itself. So has a mode that is not how the function usually runs for some callers, or
+    on some ranks.
 
     Parameters
     ----------

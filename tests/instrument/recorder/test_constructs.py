@@ -106,7 +106,8 @@ def test_a_wait_ends_with_its_region_and_not_with_the_next_one(recorded: tuple[s
 def test_the_slow_thread_is_told(recorded: tuple[str, Stream]) -> None:
     _, stream = recorded
     slow = [one for one in decode_late_threads(stream.metadata(LATE_THREADS)) if "solve" in one.barrier]
-    assert [(one.threads, one.regions >= STEPS - 1) for one in slow] == [(3, True)]
+    # Threads have the numbers that OpenMP gives them.
+    assert [(one.thread, one.threads, one.regions >= STEPS - 1) for one in slow] == [(1, 3, True)]
     assert slow[0].ratio > 1.2 and slow[0].share >= 0.6
     assert slow[0].barrier.startswith("OpenMP barrier solve [{")
 

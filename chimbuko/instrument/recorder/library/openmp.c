@@ -144,9 +144,12 @@ struct region *present_region(void)
     return here.depth == 0 || here.depth > MOST_NESTED ? NULL : &here.regions[here.depth - 1];
 }
 
-void begin_part(uint64_t number, Key place, bool is_worker)
+void begin_part(uint64_t number, Key place, uint32_t index)
 {
+    bool is_worker = index != 0;
     write_awaited();
+    if (UNLIKELY(self.ring == NULL))
+        wanted_number = index;
     if (here.depth++ < MOST_NESTED)
         here.regions[here.depth - 1] = (struct region){.number = number,
                                                        .place = place,
@@ -339,7 +342,7 @@ static void implicit_task(int end, union data *of_region, union data *task, unsi
         end_part();
     } else {
         uint64_t number = of_region == NULL ? 0 : of_region->value;
-        begin_part(number, place_of_team(number), index != 0);
+        begin_part(number, place_of_team(number), index);
     }
 }
 

@@ -33,8 +33,8 @@ __attribute__((visibility("hidden"))) Key place_of_team(uint64_t number);
 /* All threads have come to the end of a region. */
 __attribute__((visibility("hidden"))) void end_team(uint64_t number);
 
-/* This thread begins and ends its part of a region. */
-__attribute__((visibility("hidden"))) void begin_part(uint64_t number, Key place, bool is_worker);
+/* This thread begins and ends its part of a region; the master has the index 0. */
+__attribute__((visibility("hidden"))) void begin_part(uint64_t number, Key place, uint32_t index);
 __attribute__((visibility("hidden"))) struct region *present_region(void);
 __attribute__((visibility("hidden"))) void end_part(void);
 /* A worker waits from now on for the end of its region, of which it hears later than that comes. */
