@@ -3,7 +3,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := clang gfortran hwloc libmpich-dev libopenmpi-dev mpich openmpi-bin
+PACKAGES := clang gfortran hwloc libmpich-dev libomp-dev libopenmpi-dev mpich openmpi-bin
 NODE_MODULES := viz/web/node_modules/.package-lock.json
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
