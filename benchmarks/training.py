@@ -6,8 +6,8 @@ Four processes train a small model by gloo on CPUs, started by ``torchrun``. In 
 for 100 to 300 ms: while its batch is loaded, in forward, before a collective operation, or in a checkpoint. A
 delay is found if an incident has its time, its rank and its function as origin.
 
-The cost is the CPU time of the threads that train, recorded and not in turn, and the wall time of their loops,
-which says something only on a machine that does nothing else.
+The cost is the CPU time of the threads that train, recorded and not in turn, and the time of their loops.
+The latter says something only on a machine that does nothing else.
 """
 
 from __future__ import annotations

@@ -141,9 +141,10 @@ def test_work_on_a_gpu_is_a_call_of_its_queue(app: Path, tmp_path: Path) -> None
     ],
 )
 def test_gpus_that_are_not_seen_are_said(
-    app: Path, tmp_path: Path, variable: str, value: str, said: str
+    app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
 ) -> None:
-    (stream,) = record(tmp_path, [app, "2"], **{variable: value})
+    monkeypatch.setenv(variable, value)
+    (stream,) = record(tmp_path, [app, "2"])
     assert f"what runs on GPUs: CUDA: {said}" in stream.metadata(NOT_RECORDED)
     assert set(stream.calls()) == {".TAU application"}
 
