@@ -11,8 +11,10 @@ from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.explain.explaining import explain_run
+from chimbuko.provenance.history.remembering import known_in_series
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
+from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import open_run
 
 _COLUMNS = (
@@ -61,6 +63,7 @@ def command(
     with open_run(directory) as provenance:
         found = Incidents(provenance.reader)
         page = found.page(limit, skip, "begin_us" if sort == "begin_us" else "cost_us", with_short)
+        short = 0 if with_short else found.page(1, 0, "cost_us", True).total - page.total
         recurrences = found.recurrences()
         metrics = metric_findings(provenance.reader)
         if as_json:
@@ -69,18 +72,25 @@ def command(
                 "total": page.total,
                 "recurrences": recurrences,
                 "metrics": metrics,
+                "known": known_in_series(directory),
             }
             print_json(answer)
             return
+        known = known_in_series(directory)
+        is_stuck = any(True for _ in standstills(provenance))
         time_range = provenance.steps.time_range()
         start_us = time_range[0] if time_range else 0
     rows = _rows(page.incidents, recurrences if not skip else [], start_us)
+    for row in rows:
+        row[-1] += f" ({known[row[0]].words})" if row[0] in known else ""
     rows += [] if skip else _metric_rows(metrics, start_us)
     if rows:
         Output().table(list(_COLUMNS), rows)
     shown = f"{len(page.incidents):,} of {number_of(page.total, 'incidents')}"
     others = f"{number_of(len(recurrences), 'recurring findings')}"
     others += f", {len(metrics):,} in what programs publish" if metrics else ""
+    others += f"; {number_of(short, 'short delays')} within these: --all lists them" if short else ""
+    others += "; ranks stand still: 'chimbuko query --stuck' shows where" if is_stuck else ""
     print(f"{shown}; {others}", file=sys.stderr)
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         """Recorder of calls."""
 
         is_recording: bool
+        is_attached: bool
+        """Whether the program ran already when its recording began."""
         files: SourceFiles
         of_thread: Any
         """Values of the calling thread: once it has a buffer, ``extend`` adds events to that."""

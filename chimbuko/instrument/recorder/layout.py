@@ -30,6 +30,16 @@ LARGEST_RING_EVENTS: Final = 1 << 24
 
 NAMED: Final = 1 << 63
 """Bit of a key that says that the rest is the number of a name, and not an address."""
+OPENMP: Final = 1 << 62
+"""Bit of a key of a construct of OpenMP: its kind and the place behind the call of the runtime follow."""
+CONSTRUCT_SHIFT: Final = 56
+CONSTRUCTS: Final = (
+    *("", "parallel", "loop", "sections", "single", "workshare", "barrier", "critical", "lock", "ordered"),
+    *("task", "taskwait", "target"),
+)
+"""Names of the constructs of OpenMP, by their numbers."""
+OPENMP_COMMUNICATOR: Final = COMMUNICATORS - 1
+"""Row of the table of communicators that stands for the barriers of all teams of threads."""
 
 
 class Kind(IntEnum):
@@ -113,8 +123,11 @@ PROCESS: Final = np.dtype(
         ("name_count", "<u4"),
         ("communicator_count", "<u4"),
         ("deciders", "<u4"),
+        ("is_prepared", "<u4"),
+        ("reserved", "<u4"),
         ("threads_without_ring", "<u8"),
         ("lost_requests", "<u8"),
+        ("unseen_tasks", "<u8"),
         ("calls_without_caller", "<u8"),
         ("stored", "<u8"),
         ("overhead", "<f8"),

@@ -65,9 +65,9 @@ FOLDER = Path(__file__).with_name("library")
 INCLUDE = Path(__file__).with_name("include")
 """Folder of the headers for programs that name their own regions."""
 COMMON = (
-    *("recorder.c", "functions.c", "crash.c", "stacks.c", "programs.c", "openmp.c"),
-    *("gpu.c", "cuda.c", "nvtx.c"),
-    *("work.c", "looks.c", "budget.c", "node.c", "callsites.c", "sleds.c", "callers.c", "machinecode.c"),
+    *("recorder.c", "functions.c", "crash.c", "stacks.c", "programs.c", "openmp.c", "gomp.c"),
+    *("work.c", "looks.c", "budget.c", "node.c", "callsites.c", "callers.c", "machinecode.c"),
+    *("binaries.c", "sleds.c", "entries.c", "gpu.c", "cuda.c", "nvtx.c"),
 )
 WITH_MPI = ("messages.c", "communicators.c", "requests.c", "fortran.c")
 WITHOUT_MPI = ("nompi.c",)
