@@ -121,10 +121,9 @@ def main() -> None:
         plan = planned(options.steps, options.delays)
         run_training(options.python, folder, options.steps, plan, folder / "run")
         found = found_delays(folder, folder / "run")
-        print(f"found: {sum(found.values())} of {len(found)} delays", flush=True)
-        for delay, is_found in found.items():
-            if not is_found:
-                print("  missed:", *delay)
+        print(f"found: {sum(map(bool, found.values()))} of {len(found)} delays", flush=True)
+        for delay, sentence in found.items():
+            print(" ", *delay, sentence or "missed")
         alone, recorded = [], []
         for number in range(options.rounds):
             run_training(options.python, folder, options.steps, (), None)
@@ -175,13 +174,14 @@ def costs(folder: Path) -> tuple[float, float]:
     return sum(one["cpu_s"] for one in said), max(one["wall_s"] for one in said)
 
 
-def found_delays(folder: Path, run: Path) -> dict[tuple[int, str, int], bool]:
-    """Whether each delay is the origin of an incident, by rank, function and time."""
+def found_delays(folder: Path, run: Path) -> dict[tuple[int, str, int], str]:
+    """Sentence of the incident whose origin each delay is, by rank, function and time; empty for none."""
     with open_run(RunDirectory(run)) as provenance:
         incidents = Incidents(provenance.reader).page(limit=SHOWN).incidents
     truth = [tuple(delay) for one in results(folder) for delay in one["truth"]]
     return {
-        (rank, place, us): any(is_of(one, rank, place, us) for one in incidents) for rank, place, us in truth
+        (rank, place, us): next((one.sentence for one in incidents if is_of(one, rank, place, us)), "")
+        for rank, place, us in truth
     }
 
 
