@@ -112,7 +112,7 @@ install: $(VENV)/warm web ## The package with its web page, in a virtual environ
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip 'setuptools>=77'
-	$(BIN)/python -m pip install --quiet --no-compile --no-build-isolation --editable '.[caliper,dev,docs,notebook,otf2,parquet,perfetto,postgresql]'
+	$(BIN)/python -m pip install --quiet --no-compile --no-build-isolation --editable '.[caliper,dev,docs,kernels,notebook,otf2,parquet,perfetto,postgresql]'
 	touch $@
 
 $(VENV)/warm: $(VENV)/installed

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
+from chimbuko.core.config import METRICS, AnalysisConfig
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.statistics.model import Model, load_model, save_model
 from chimbuko.core.statistics.schema import schema_of
@@ -90,7 +90,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--part", type=int, default=0, help="number of this part, from 0")
     parser.add_argument("--parts", type=int, default=1, help="number of parts")
     parser.add_argument("--lockstep-streams", type=int, default=0)
-    parser.add_argument("--detector", choices=DETECTORS, default=AnalysisConfig().detector)
+    parser.add_argument("--detector", default=AnalysisConfig().detector)
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
     parser.add_argument("--load-model", type=Path)
     parser.add_argument("--freeze", action="store_true")

@@ -280,11 +280,11 @@ class Agents:
         if self._is_rescued:
             return (
                 f"what could not be delivered from {self._options.node} is in the run's folder; store it "
-                f"with: " + shlex.join(["chimbuko", "deliver", str(self._run.path)])
+                f"with: " + shlex.join(["chimbuko", "runs", "deliver", str(self._run.path)])
             )
         return (
             f"what could not be delivered is kept on {self._options.node}; store it there with: "
-            + shlex.join(["chimbuko", "deliver", str(self._run.path), str(self._scratch)])
+            + shlex.join(["chimbuko", "runs", "deliver", str(self._run.path), str(self._scratch)])
         )
 
     def _start(self, index: int) -> Service:

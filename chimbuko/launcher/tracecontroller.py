@@ -221,7 +221,7 @@ class TraceController:
         part = agents_part(self._trace.node)
         scratch = scratch_folder(place.info.id, part)
         if (scratch / "agent-0").is_dir():
-            words = shlex.join(["chimbuko", "deliver", str(run.path), str(scratch)])
+            words = shlex.join(["chimbuko", "runs", "deliver", str(run.path), str(scratch)])
             self._problems.append(
                 f"what could not be delivered is kept on {self._trace.node}; store it there with: {words}"
             )

@@ -1,4 +1,4 @@
-"""Findings of a run beside short delays: slow modes, drift, ranks that are always slow, and deadlocks."""
+"""Findings of a run beside short delays: slow modes, drift, slow ranks, late threads, and deadlocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.provenance.incidents.drifts import drifts
 from chimbuko.provenance.incidents.imbalance import imbalances
+from chimbuko.provenance.incidents.latethreads import late_threads
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
+from chimbuko.provenance.incidents.slowthreads import slow_threads
 from chimbuko.provenance.incidents.standstill import deadlocks
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -120,6 +122,8 @@ def recurring(
         found += modes
         found += drifts(provenance, known.drifts, modes)
     found += imbalances(provenance, found)
+    found += late_threads(provenance)
+    found += slow_threads(provenance, found)
     costly = sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
     return [*deadlocks(provenance), *costly]
 

@@ -14,7 +14,8 @@ import click
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.cli.shared.placing import advised_option
 from chimbuko.core.errors import ConfigError
-from chimbuko.launcher.jobs.inside import SCHEDULERS, Allocation, allocation
+from chimbuko.launcher.jobs.archive import write_archive
+from chimbuko.launcher.jobs.inside import Allocation, allocation, scheduler_named
 from chimbuko.launcher.jobs.job import Job, Request, parse_time_s
 from chimbuko.launcher.jobs.remote import hosts as on_hosts
 from chimbuko.launcher.jobs.script import job_script
@@ -35,6 +36,12 @@ _NODES = click.IntRange(min=1)
 )
 @click.option("--flux", type=_NODES, metavar="NODES", help="Print a script for flux batch.")
 @click.option("--lsf", type=_NODES, metavar="NODES", help="Print a script for bsub.")
+@click.option(
+    "--scheduler",
+    "plugin",
+    metavar="NAME:NODES",
+    help="Print a script for the scheduler of a plugin.",
+)
 @click.option(
     "--hosts",
     metavar="LIST",
@@ -65,6 +72,15 @@ _NODES = click.IntRange(min=1)
     metavar="MODULE",
     help="Environment module to load first. Repeatable.",
 )
+@click.option(
+    "--archive",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Archive of this installation, which each node unpacks for itself; made if it is not there.",
+)
+@click.option(
+    "--container", type=click.Path(path_type=Path), metavar="IMAGE", help="Apptainer image with Chimbuko."
+)
 @click.option("--dedicated", is_flag=True, help="Keep the first node for the services alone.")
 @click.option(
     "--bind", default="", metavar="WHERE", help="Address that the broker listens on; default the first node."
@@ -92,6 +108,7 @@ def command(
     pbs: int | None,
     flux: int | None,
     lsf: int | None,
+    plugin: str | None,
     hosts: str | None,
     inside: bool,
     ranks: int | None,
@@ -101,6 +118,8 @@ def command(
     queue: str,
     job_name: str,
     modules: tuple[str, ...],
+    archive: Path | None,
+    container: Path | None,
     dedicated: bool,
     bind: str,
     cores: str,
@@ -126,13 +145,20 @@ def command(
       chimbuko launch --pbs 4 -n 160 --time 2h --account physics --queue normal -o job.sh -- ./app
       chimbuko launch --hosts node1,node2 -n 8 -o job.sh -- chimbuko trace solver.py
       chimbuko launch --slurm 4 -n 160 --advised chimbuko-runs/job-77 -o job.sh -- chimbuko trace solver.py
+      chimbuko launch --slurm 900 -n 7200 --archive ~/chimbuko.tar.gz -o job.sh -- chimbuko trace ./app
       chimbuko launch --slurm 4 --trace 'traces/*.bp' -o again.sh
       chimbuko launch --inside -n 32 --mpirun 'srun -n 32 -c 4' -- chimbuko trace solver.py
     """
     asked = {"slurm": slurm, "pbs": pbs, "flux": flux, "lsf": lsf}
     nodes = {name: number for name, number in asked.items() if number is not None}
+    if plugin is not None:
+        name, _, number = plugin.partition(":")
+        nodes[name] = _nodes(number)
     if len(nodes) + (hosts is not None) + inside != 1:
-        raise ConfigError("give one of: --slurm, --pbs, --flux or --lsf NODES, --hosts LIST, --inside")
+        raise ConfigError(
+            "give one of: --slurm, --pbs, --flux or --lsf NODES, --scheduler NAME:NODES, --hosts LIST, "
+            "--inside"
+        )
     of_job = {"--time": time, "--account": account, "--queue": queue, "--job-name": job_name}
     given = [option for option, value in of_job.items() if value]
     if given and not nodes:
@@ -155,6 +181,8 @@ def command(
         config=config,
         mpirun=_words(mpirun),
         modules=modules,
+        archive=_archived(archive, container),
+        container=container,
     )
     request = None
     if hosts is not None:
@@ -165,12 +193,12 @@ def command(
         held = allocation(os.environ)
         _per_node(job, len(held.hosts))
         _explain(held)
-        scheduler = SCHEDULERS[held.scheduler](job, None)
+        scheduler = scheduler_named(held.scheduler)(job, None)
     else:
         ((name, number),) = nodes.items()
         per_node = _per_node(job, number)
         request = Request(number, per_node, parse_time_s(time) if time else None, account, queue, job_name)
-        scheduler = SCHEDULERS[name](job, request)
+        scheduler = scheduler_named(name)(job, request)
     script = job_script(job, scheduler, request)
     if output is not None:
         _write(output, script)
@@ -178,6 +206,12 @@ def command(
         os.execvp("bash", ["bash", *(["-l"] if modules else []), "-c", script])
     else:
         click.echo(script, nl=False)
+
+
+def _nodes(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise ConfigError(f"--scheduler: {text!r} is no number of nodes; give NAME:NODES, such as oar:4")
+    return int(text)
 
 
 def _check_what(
@@ -207,6 +241,20 @@ def _explain(held: Allocation) -> None:
     say(f"inside a job of {held.scheduler} with {', '.join(held.hosts)}")
     if here not in names:
         say(f"{here} is none of them: the services run here, where the nodes have to reach them")
+
+
+def _archived(archive: Path | None, container: Path | None) -> Path | None:
+    """Return the archive, made if it is not there yet."""
+    if archive is None:
+        return None
+    if container is not None:
+        raise ConfigError("--archive or --container: give one of them, as each has the whole installation")
+    if archive.exists():
+        say(f"{archive} is taken as it is; remove it to have it made of this installation")
+    else:
+        say(f"making {archive}; that takes a minute")
+        say(f"{archive} has {write_archive(archive) / 1e6:.0f} MB")
+    return archive
 
 
 def _write(output: Path, script: str) -> None:

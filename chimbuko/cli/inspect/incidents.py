@@ -14,6 +14,7 @@ from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.history.remembering import known_in_series
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
+from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import open_run
 
 _COLUMNS = (
@@ -62,6 +63,7 @@ def command(
     with open_run(directory) as provenance:
         found = Incidents(provenance.reader)
         page = found.page(limit, skip, "begin_us" if sort == "begin_us" else "cost_us", with_short)
+        short = 0 if with_short else found.page(1, 0, "cost_us", True).total - page.total
         recurrences = found.recurrences()
         metrics = metric_findings(provenance.reader)
         if as_json:
@@ -75,6 +77,7 @@ def command(
             print_json(answer)
             return
         known = known_in_series(directory)
+        is_stuck = any(True for _ in standstills(provenance))
         time_range = provenance.steps.time_range()
         start_us = time_range[0] if time_range else 0
     rows = _rows(page.incidents, recurrences if not skip else [], start_us)
@@ -86,6 +89,8 @@ def command(
     shown = f"{len(page.incidents):,} of {number_of(page.total, 'incidents')}"
     others = f"{number_of(len(recurrences), 'recurring findings')}"
     others += f", {len(metrics):,} in what programs publish" if metrics else ""
+    others += f"; {number_of(short, 'short delays')} within these: --all lists them" if short else ""
+    others += "; ranks stand still: 'chimbuko query --stuck' shows where" if is_stuck else ""
     print(f"{shown}; {others}", file=sys.stderr)
 
 

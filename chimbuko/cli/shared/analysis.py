@@ -12,7 +12,9 @@ from typing import Any
 import click
 import msgspec
 
-from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, AnalysisConfig
+from chimbuko.cli.shared.listfiles import counters_of, names_of, thresholds_of
+from chimbuko.cli.shared.pluginchoice import PluginChoice
+from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.options import AnalysisOptions
@@ -48,7 +50,7 @@ _OPTIONS = (
     ),
     click.option(
         "--detector",
-        type=click.Choice(list(DETECTORS)),
+        type=PluginChoice(DETECTORS, "detectors"),
         help=f"Detector that decides which calls are abnormal; default {AnalysisConfig().detector}.",
     ),
     click.option(
@@ -63,13 +65,29 @@ _OPTIONS = (
         "thresholds",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Threshold of one function, or of all functions that match a pattern with * and ?. Repeatable.",
+        help="Threshold of one function, or of all functions that match a pattern with * and ?; @FILE has "
+        "them as JSON of the C++ Chimbuko. Repeatable.",
     ),
     click.option(
         "--ignore",
         multiple=True,
         metavar="NAME",
-        help="Never flag this function, or those that match a pattern. Repeatable.",
+        help="Never flag this function, or those that match a pattern; @FILE has a name in each line. "
+        "Repeatable.",
+    ),
+    click.option(
+        "--watch",
+        multiple=True,
+        metavar="COUNTER[=FIELD]",
+        help="Counter, or the beginning of its name, that describes the node, not a call, and its field; "
+        "@FILE has a JSON list of such pairs. Repeatable; default 'monitoring:'.",
+    ),
+    click.option(
+        "--uncorrelated",
+        multiple=True,
+        metavar="NAME",
+        help="Take correlation ids of this function, or of those that match a pattern, for no launches; "
+        "@FILE has a name in each line. Repeatable.",
     ),
     click.option("--metric", type=click.Choice(METRICS), help="Runtime that is judged; default exclusive."),
     click.option(
@@ -110,6 +128,12 @@ _OPTIONS = (
         "one takes. Default 1.",
     ),
     click.option(
+        "--store-writers",
+        type=click.IntRange(1, MOST_WRITERS),
+        help="Processes that write into the store; 'chimbuko model pipeline' says how many ranks one takes. "
+        "Default 1.",
+    ),
+    click.option(
         "--load-model",
         type=click.Path(path_type=Path),
         help="Begin with the model that an earlier run learned.",
@@ -142,9 +166,10 @@ _OPTIONS = (
     ),
 )
 _NAMES = (
-    *("config", "detector", "threshold", "thresholds", "ignore", "metric", "fast_side", "min_anomaly"),
+    *("config", "detector", "threshold", "thresholds", "ignore", "watch", "uncorrelated"),
+    *("metric", "fast_side", "min_anomaly"),
     "max_anomalies_per_function",
-    *("window", "period", "record_steps", "node_samples", "server_parts"),
+    *("window", "period", "record_steps", "node_samples", "server_parts", "store_writers"),
     *("load_model", "baseline", "labels", "freeze", "save_model", "relabel"),
 )
 
@@ -153,6 +178,8 @@ def _options(
     config: Path | None,
     thresholds: tuple[str, ...],
     ignore: tuple[str, ...],
+    watch: tuple[str, ...],
+    uncorrelated: tuple[str, ...],
     min_anomaly: str | None,
     window: int | None,
     period: float | None,
@@ -166,9 +193,13 @@ def _options(
     **plain: Any,
 ) -> AnalysisOptions:
     from_step, to_step = _steps(record_steps)
+    watched = counters_of(watch)
     chosen = plain | {
-        "thresholds": [_threshold(text) for text in thresholds] or None,
-        "ignore": ignore or None,
+        "thresholds": thresholds_of(thresholds) or None,
+        "ignore": names_of(ignore) or None,
+        "watched_counters": [counter for counter, _ in watched] or None,
+        "counter_fields": [(counter, field) for counter, field in watched if field] or None,
+        "uncorrelated": names_of(uncorrelated) or None,
         "min_anomaly_us": None if min_anomaly is None else round(parse_duration_us(min_anomaly)),
         "window_calls": window,
         "period_us": None if period is None else round(period * 1e6),
@@ -218,8 +249,9 @@ def _read(path: Path) -> dict[str, Any]:
             f"{path}: {', '.join(sorted(unknown))} unknown; there are "
             f"{', '.join(AnalysisConfig.__struct_fields__)}"
         )
-    if isinstance(thresholds := settings.get("thresholds"), Mapping):
-        settings["thresholds"] = list(thresholds.items())
+    for name in ("thresholds", "counter_fields"):
+        if isinstance(table := settings.get(name), Mapping):
+            settings[name] = list(table.items())
     return settings
 
 
@@ -228,17 +260,6 @@ def _converted(settings: dict[str, Any], path: Path | None) -> AnalysisConfig:
         return msgspec.convert(settings, AnalysisConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
-
-
-def _threshold(text: str) -> tuple[str, float]:
-    # Names hold "=" too, as in operator==.
-    name, _, value = text.rpartition("=")
-    try:
-        if name:
-            return name, float(value)
-    except ValueError:
-        pass
-    raise ConfigError(f"--threshold-of {text!r}: not NAME=VALUE; give one like 'MPI_*=8'")
 
 
 def _steps(text: str | None) -> tuple[int | None, int | None]:

@@ -107,7 +107,7 @@ class BrokerKeeper:
 
     def _write_url(self) -> None:
         """Write the broker's address into the run's folder, where verbs and other nodes look for it."""
-        # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
+        # A full disk takes 'chimbuko runs recall' and the like this, and not the user the run.
         with suppress(OSError):
             self._run.write_broker_url(self._door.url if self._door else self.url)
 

@@ -65,7 +65,8 @@ class ServiceOptions(msgspec.Struct, frozen=True):
 
     @property
     def are_together(self) -> bool:
-        """Whether parameter server and writer share a process: several parts of a server are for several
+        """Whether parameter server and writer share a process: several parts of either are for several
         cores, and a watch of namespaces ends after the one and before the other.
         """
-        return not self.is_separate and self.config.server_parts == 1 and self.choices.namespaces is None
+        is_whole = self.config.server_parts == 1 and self.config.store_writers == 1
+        return not self.is_separate and is_whole and self.choices.namespaces is None
