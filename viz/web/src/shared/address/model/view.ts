@@ -26,7 +26,7 @@ export type Weight = (typeof WEIGHTS)[number];
 export const MEASURES = ['lost', 'anomalies'] as const;
 export type Measure = (typeof MEASURES)[number];
 /** Pages; each has its own path in the address. */
-export type PageName = 'overview' | 'wall' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare';
+export type PageName = 'overview' | 'wall' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare' | 'history';
 
 export interface View {
   run: string;
@@ -176,6 +176,7 @@ const PLAIN: Readonly<Record<string, PageName>> = {
   fn: 'function',
   workflow: 'workflow',
   health: 'health',
+  history: 'history',
 };
 export const MOST_RANKS = 100;
 /** Most partner ranks on one timeline. */
