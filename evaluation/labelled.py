@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chimbuko.capture.trace.timeline import START_US
 from chimbuko.core.arrays import Float64Array, Int64Array, UInt64Array
 from chimbuko.core.traceschema import (
     EVENT_COLUMNS,
@@ -24,7 +25,6 @@ EPOCHS = 50
 GAP_US = 1
 """Between two calls on the same level."""
 MOST_CHILDREN = 3
-START_US = 1_700_000_000_000_000
 
 NO_COMMS = np.zeros((0, 8), np.uint64)
 NO_COUNTERS = np.zeros((0, 6), np.uint64)

@@ -16,6 +16,7 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.kernels import correlation as kernels
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.arrays import Int32Array, UInt64Array
+from chimbuko.core.calls.functionnames import function_matcher
 from chimbuko.core.calls.recordarrays import MEMBER, NO_CALL, UNKNOWN_THREAD
 from chimbuko.core.traceschema import COUNTER_NUMBER, COUNTER_VALUE, StreamNames, TraceStep
 
@@ -31,6 +32,21 @@ EntryId = tuple[int, int]
 """Step and row of a call's ENTRY."""
 
 
+class LeftOut:
+    """Functions whose correlation ids are left out, by the numbers that one stream has for them."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        self._matchers = [function_matcher(pattern) for pattern in patterns]
+        self._known: dict[int, bool] = {}
+
+    def of(self, functions: Int32Array, names: StreamNames) -> npt.NDArray[np.bool_]:
+        """Return whether each call is of such a function."""
+        for number in set(functions.tolist()) - self._known.keys():
+            name = names.timer_name(number)
+            self._known[number] = any(matches(name) for matches in self._matchers)
+        return np.array([self._known[number] for number in functions.tolist()], np.bool_)
+
+
 class Correlation:
     """Pairs of launches and GPU calls of one stream.
 
@@ -38,10 +54,14 @@ class Correlation:
     ----------
     most_nodes
         Maximum number of launches and calls around them that are remembered, a power of two.
+    uncorrelated
+        Names or patterns of functions whose ids are left out.
     """
 
-    def __init__(self, most_nodes: int = MOST_NODES) -> None:
+    def __init__(self, most_nodes: int = MOST_NODES, uncorrelated: tuple[str, ...] = ()) -> None:
         self._most_nodes = most_nodes
+        self._uncorrelated = uncorrelated
+        self._left_out = LeftOut(uncorrelated)
         self._launches = ring(min(FIRST_NODES, most_nodes))
         self._node_of = np.empty(0, np.int64)
         self._named = 0
@@ -55,11 +75,12 @@ class Correlation:
 
     def __getstate__(self) -> dict[str, Any]:
         if self._counter == NONE:
-            return {"_most_nodes": self._most_nodes, "_named": self._named}
+            names = ("_most_nodes", "_uncorrelated", "_named")
+            return {name: self.__dict__[name] for name in names}
         return self.__dict__
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["_most_nodes"])  # type: ignore[misc]
+        self.__init__(state["_most_nodes"], state["_uncorrelated"])  # type: ignore[misc]
         self.__dict__.update(state)
 
     @property
@@ -84,6 +105,8 @@ class Correlation:
             return
         is_id = step.counters[:, COUNTER_NUMBER] == self._counter
         at = np.flatnonzero(is_id & (stacks.counter_calls != NONE))
+        if self._uncorrelated:
+            at = at[~self._left_out.of(stacks.calls["function"][stacks.counter_calls[at]], names)]
         ids, rows = step.counters[at, COUNTER_VALUE], stacks.counter_calls[at]
         is_on_gpu = is_gpu[stacks.calls["thread"][rows]] != 0
         self.new_ids = ids[~is_on_gpu]

@@ -42,10 +42,15 @@ class Launches:
     ``Windows`` makes records of what ``of_calls`` gives for a step's calls, and ``complete`` takes these.
     """
 
-    def __init__(self, most_nodes: int = MOST_NODES, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(
+        self,
+        most_nodes: int = MOST_NODES,
+        most_waiting: int = MOST_WAITING,
+        uncorrelated: tuple[str, ...] = (),
+    ) -> None:
         self.is_gpu = np.zeros(0, np.uint8)
         """Whether each thread is a GPU's, by the threads' numbers, uint8[threads]."""
-        self._correlation = Correlation(most_nodes)
+        self._correlation = Correlation(most_nodes, uncorrelated)
         self._most_waiting = most_waiting
         self._known = 0, 0, 0
         self._names = StreamNames()

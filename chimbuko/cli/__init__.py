@@ -38,6 +38,7 @@ SECTIONS = {
         "view": "Show runs in the browser; Ctrl-C ends it.",
         "report": "Write a run as one page that can be mailed.",
         "compare": "Compare two runs: what is slower, new, gone, more often abnormal.",
+        "history": "Show what changed over the runs of a program, when, and how sure that is.",
         "query": "List abnormal calls, worst first.",
         "nodes": "What nodes did, and what was wrong there.",
         "sql": "Ask a run's database in SQL; nothing can be changed.",
@@ -49,6 +50,7 @@ SECTIONS = {
         "follow": "Feed traces that other tools are writing to an analysis.",
         "replay": "Feed recorded traces to readers as if the application ran now.",
         "filter": "Propose functions to leave out of the trace.",
+        "simulate": "Make up a run from a description, with known delays.",
     },
     "Run on many nodes": {
         "launch": "Print the job script of a run on many nodes.",

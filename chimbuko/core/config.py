@@ -63,6 +63,7 @@ def least_calls(detector: str) -> int:
 
 
 MOST_PARTS = 16
+MOST_WRITERS = 16
 """Maximum number of parts of the parameter server: what more could merge, a broker cannot carry."""
 
 
@@ -100,6 +101,10 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Whether streams wait for each other at the end of each epoch, so that flags do not depend on timing."""
     watched_counters: tuple[str, ...] = ("monitoring:",)
     """Prefixes of counters that describe the node rather than a call."""
+    counter_fields: tuple[tuple[str, str], ...] = ()
+    """Names that watched counters get in the state of a node: (counter, field)."""
+    uncorrelated: tuple[str, ...] = ()
+    """Names or patterns of functions whose correlation ids are not those of launches on a GPU."""
     max_anomalies_per_function: int = 50
     """Maximum number of recorded anomalies of a function in a stream, per period of trace time: of more the
     most severe are recorded, and the others counted. A function that was quiet may have ten times as many
@@ -115,6 +120,8 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Size of a stream's flight recorder, which holds the newest raw rows; 0 for none."""
     server_parts: int = 1
     """Number of processes of the parameter server, up to 16, where one is not enough for all ranks."""
+    store_writers: int = 1
+    """Number of processes, up to 16, that write into the store, each what some of the agents find."""
     node_samples: bool = True
     """Whether agents of a live run sample the processes of their ranks: incidents can have causes in the
     node.

@@ -16,8 +16,9 @@ from chimbuko.runtime.runs.directory import AGENT_MARK, COMING_MARK
 
 NODE_VARIABLE = "CHIMBUKO_NODE"
 """Environment variable with the node's name, where it is not that of the host."""
-LONGEST_WAIT_S = 30
+LONGEST_WAIT_S = 60
 """Longest wait for the agent, or for a sign of it, in seconds; without one the program starts all the same.
+An agent of 9,000 nodes comes at some moment of the first 15 s, and unpacks its installation for some more.
 """
 
 _TRIES_PER_S = 5

@@ -50,8 +50,8 @@ def advise(workflow: Workflow, sizes: Sequence[int] = ()) -> Advice:
     sizes
         That groups may have; by default powers of two, and all that groups may take.
 
-    Of those that are as good as the fastest, the one with the fewest resources for tasks is first, then that
-    which keeps tasks apart, then that with the fewest groups.
+    Of those that are as good as the fastest, those without an inefficient side come first; of these the one
+    with the fewest resources for tasks, then that which keeps tasks apart, then that with the fewest groups.
 
     Raises
     ------
@@ -60,9 +60,12 @@ def advise(workflow: Workflow, sizes: Sequence[int] = ()) -> Advice:
     """
     predictions = [predict(workflow, placement) for placement in placements(workflow, sizes)]
     least_s = min(prediction.total_s for prediction in predictions)
-    ranked = sorted(
-        predictions, key=lambda one: (_rounded(one.total_s, least_s), *_effort(one.placement), one.total_s)
-    )
+
+    def order(one: Prediction) -> tuple[float, ...]:
+        rounded_s = _rounded(one.total_s, least_s)
+        return rounded_s, bool(one.inefficient), *_effort(one.placement), one.total_s
+
+    ranked = sorted(predictions, key=order)
     return Advice(tuple(ranked), interval(workflow, ranked[0].placement))
 
 

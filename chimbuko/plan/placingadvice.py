@@ -21,6 +21,8 @@ MOST_OF_PERIOD = 0.01
 """Largest share of the application's time that steps may cost by being many, on the cores that do the
 analysis.
 """
+WIDEST = 0.5
+"""Largest share by which the CPU time of the analysis may be off where it is advised upon."""
 STREAMS_PER_AGENT = 64
 """Number of streams that one agent gets. Its own thread is full with some hundred; what is left is for
 bursts.
@@ -41,6 +43,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Transport by which the trace came."""
     rank_cores: frozenset[int] = frozenset()
     """Cores that ranks are bound to; all, or none, where they are not."""
+    is_bare: bool = False
+    """Whether the program ran without an analysis beside it: its trace was recorded."""
 
     @property
     def loads(self) -> list[AgentLoad]:
@@ -87,11 +91,40 @@ class AgentAdvice(msgspec.Struct, frozen=True):
     transport: str
     why: tuple[str, ...]
     """Reasons, a sentence each."""
+    spread: float | None
+    """Factor by which ``load.analysis_s`` may be more or less in another run, 95 %; None for one interval."""
 
     @property
     def best(self) -> Outcome:
         """Recommended outcome."""
         return self.outcomes[0]
+
+    @property
+    def interval_s(self) -> tuple[float, float] | None:
+        """Least and most CPU time of the analysis of a step in seconds, 95 %; None for one interval."""
+        if self.spread is None:
+            return None
+        return self.load.analysis_s / self.spread, self.load.analysis_s * self.spread
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the intervals agree well enough for an advice."""
+        return self.spread is None or self.spread <= 1.0 + WIDEST
+
+    def check_certain(self) -> None:
+        """See that this can be followed.
+
+        Raises
+        ------
+        ConfigError
+            The intervals of the run differ too much.
+        """
+        if self.interval_s is not None and not self.is_certain:
+            low_s, high_s = self.interval_s
+            raise ConfigError(
+                f"{self.measured.node}: no advice, since its intervals differ: the analysis of a step takes "
+                f"{low_s:.2g} to {high_s:.2g} s of CPU time; run once more, longer or where nothing else runs"
+            )
 
 
 def points(loads: Sequence[AgentLoad]) -> list[Point]:
@@ -102,6 +135,17 @@ def points(loads: Sequence[AgentLoad]) -> list[Point]:
         rates = one.rows / one.seconds, one.steps / one.seconds
         found.append(Point(*rates, one.cpu_s / steps, predicted_s / steps))
     return found
+
+
+def spread_of(found: Sequence[Point]) -> float | None:
+    """Return the factor by which the mean CPU time of intervals may be off, 95 %: two standard errors of the
+    logarithms of what each took, as a multiple of what all others predict. None for a single interval.
+    """
+    taken = [one for one in found if one.measured_s > 0 and one.predicted_s > 0]
+    if len(taken) < 2:
+        return None
+    squares = [math.log(one.measured_s / one.predicted_s) ** 2 for one in taken]
+    return math.exp(2 * math.sqrt(sum(squares)) / len(taken))
 
 
 def advise(measured: Measured, slowdown: Slowdown | None = None) -> AgentAdvice:
@@ -146,12 +190,13 @@ def advise(measured: Measured, slowdown: Slowdown | None = None) -> AgentAdvice:
         period_s=period_s,
         transport=transport,
         why=(_why(load, best), *_quota(found), why_period, _why_transport(best)),
+        spread=spread_of(points(loads)),
     )
 
 
 def _bare(measured: Measured, costs: UnitCosts, slowdown: Slowdown) -> NodeLoad:
     """Return the application as it would go on without an analysis, from how it went on with one on all
-    cores.
+    cores, or as it was recorded.
     """
     loads, streams = measured.loads, measured.streams
     steps = sum(one.steps for one in loads)
@@ -164,7 +209,7 @@ def _bare(measured: Measured, costs: UnitCosts, slowdown: Slowdown) -> NodeLoad:
     beyond_s = max(analysis_s - (cores - application_cores) * step_s, 0.0)
     added_s = slowdown.own * (analysis_s - beyond_s) / application_cores
     added_s += slowdown.of_shared(cores) * beyond_s / cores
-    bare_s = max(step_s - added_s, step_s / 2)
+    bare_s = step_s if measured.is_bare else max(step_s - added_s, step_s / 2)
     return NodeLoad(cores, application_cores, bare_s, streams, analysis_s)
 
 

@@ -10,6 +10,11 @@ import numpy as np
 from chimbuko.plan.normalform import INTERVAL, PerformanceModel
 from chimbuko.plan.workflow import Group, Placement, Task, Workflow
 
+EFFICIENT = 0.8
+"""Parallel efficiency that each side of a placement should have: below it, resources are better used
+elsewhere.
+"""
+
 
 @dataclass(frozen=True)
 class Side:
@@ -48,6 +53,12 @@ class Prediction:
     def bound_by(self) -> str:
         """The side that all others wait for."""
         return max((self.application, *self.groups), key=lambda side: side.step_s).name
+
+    @property
+    def inefficient(self) -> tuple[str, ...]:
+        """Names of the sides whose parallel efficiency is below ``EFFICIENT``."""
+        sides = (self.application, *self.groups)
+        return tuple(side.name for side in sides if side.efficiency < EFFICIENT)
 
 
 @dataclass

@@ -21,7 +21,8 @@ class RecurrenceAlert(Alert, frozen=True, kw_only=True, tag="finding"):
     finding: str
     """Id of the finding in the run."""
     type: str
-    """``slow mode``, ``drift``, ``interruptions``, ``slow ranks`` or ``deadlock``."""
+    """``slow mode``, ``drift``, ``interruptions``, ``slow ranks``, ``slow threads`` or
+    ``deadlock``."""
     program: int
     function: str
     """Function of the calls; empty if they are of several."""

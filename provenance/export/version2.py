@@ -39,6 +39,8 @@ class Run:
     metric: str
     watched_counters: Sequence[str]
     """Prefixes of the names of watched counters."""
+    counter_fields: Mapping[str, str]
+    """Names of watched counters in the state of a node, where they have other ones there."""
     functions: Mapping[tuple[int, str], int]
     """Number of each function by (program, name)."""
     counters: Mapping[str, int]
@@ -245,7 +247,11 @@ def _node_state(state: Sequence[CounterValue], run: Run) -> Object | None:
 
 
 def _field(counter: str, run: Run) -> str:
-    """Return the name of a watched counter without the prefix that marks it."""
+    """Return the name of a watched counter in the state of a node: the one that it was given there, or else
+    its own without the prefix that marks it.
+    """
+    if counter in run.counter_fields:
+        return run.counter_fields[counter]
     prefixes = (prefix for prefix in run.watched_counters if counter.startswith(prefix))
     return counter.removeprefix(next(prefixes, "")).strip() or counter
 

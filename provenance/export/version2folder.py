@@ -45,6 +45,7 @@ class _Export:
             detector=config.detector,
             metric=config.metric,
             watched_counters=config.watched_counters,
+            counter_fields=dict(config.counter_fields),
             functions=provenance.function_numbers(),
             counters=provenance.text_numbers(),
             gpu_streams=version2.gpu_streams(provenance.metadata()),

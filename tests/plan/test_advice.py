@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from chimbuko.core.errors import ConfigError
@@ -75,6 +76,29 @@ def test_intervals_are_set_beside_what_the_others_predict() -> None:
     found = points(loads(4, 10_000))
     assert len(found) == 3
     assert all(one.predicted_s == pytest.approx(one.measured_s, rel=0.1) for one in found)
+
+
+def test_intervals_that_differ_widely_give_no_advice_but_ask_for_another_run() -> None:
+    steady = advise(measured(loads(4, 100_000), cores=8, busy=4.0), EQUATIONS)
+    low_s, high_s = steady.interval_s or (0.0, 0.0)
+    assert low_s <= steady.load.analysis_s <= high_s < 1.2 * low_s
+    steady.check_certain()
+    busy = [loads(4, 100_000, factor=factor)[0] for factor in (1.0, 4.0, 0.9, 5.0)]
+    found = advise(measured(tuple(busy), cores=8, busy=4.0), EQUATIONS)
+    with pytest.raises(ConfigError, match="node1: no advice, since its intervals differ"):
+        found.check_certain()
+
+
+def test_one_interval_says_nothing_of_how_certain_it_is() -> None:
+    found = advise(measured(loads(4, 100_000)[:1], cores=8, busy=4.0), EQUATIONS)
+    assert found.interval_s is None and found.is_certain
+
+
+def test_what_was_recorded_had_no_analysis_beside_it() -> None:
+    live = measured(loads(4, 400_000), cores=4)
+    found = advise(msgspec.structs.replace(live, is_bare=True), EQUATIONS)
+    assert found.load.step_s == pytest.approx(1.0)
+    assert advise(live, EQUATIONS).load.step_s < 0.99
 
 
 def test_a_run_that_showed_nothing_gets_a_clear_line() -> None:

@@ -62,6 +62,14 @@ def test_no_side_is_more_than_efficient() -> None:
     assert best.application.efficiency == 1.0
 
 
+def test_of_equally_good_placements_an_efficient_one_is_advised() -> None:
+    found = advise(with_task("30 / ranks", 8), (2, 4, 8, 16))
+    assert not found.best.inefficient
+    badly = advise(with_task("39 + 0.1 / ranks", 8), (16,))
+    assert badly.best.inefficient == (str(badly.best.placement),)
+    assert all(one.total_s > badly.least_s * (1 + AS_GOOD) for one in badly.ranked if not one.inefficient)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.floats(1.0, 500.0), st.floats(0.01, 5.0), st.floats(0.0, 50.0), st.integers(1, 10), st.integers(2, 70)

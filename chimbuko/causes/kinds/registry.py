@@ -29,6 +29,7 @@ from chimbuko.causes.kinds.spent import (
     STORAGE,
     SYSTEM_TIME,
 )
+from chimbuko.causes.kinds.threads import LATE_THREAD
 from chimbuko.causes.kinds.work import LOW_CLOCK, MORE_WORK, SLOWER_MACHINE
 from chimbuko.core import plugins
 
@@ -40,6 +41,7 @@ CAUSES: tuple[Cause, ...] = (
     LATE_SENDER,
     LATE_RECEIVER,
     LATE_AT_COLLECTIVE,
+    LATE_THREAD,
     # Behind the waits for ranks: who polls on a core that is shared has waited for it, too.
     WAITED_FOR_CORE,
     WAITED_FOR_GPU,

@@ -14,6 +14,7 @@ import click
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.cli.shared.placing import advised_option
 from chimbuko.core.errors import ConfigError
+from chimbuko.launcher.jobs.archive import write_archive
 from chimbuko.launcher.jobs.inside import Allocation, allocation, scheduler_named
 from chimbuko.launcher.jobs.job import Job, Request, parse_time_s
 from chimbuko.launcher.jobs.remote import hosts as on_hosts
@@ -71,6 +72,15 @@ _NODES = click.IntRange(min=1)
     metavar="MODULE",
     help="Environment module to load first. Repeatable.",
 )
+@click.option(
+    "--archive",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Archive of this installation, which each node unpacks for itself; made if it is not there.",
+)
+@click.option(
+    "--container", type=click.Path(path_type=Path), metavar="IMAGE", help="Apptainer image with Chimbuko."
+)
 @click.option("--dedicated", is_flag=True, help="Keep the first node for the services alone.")
 @click.option(
     "--bind", default="", metavar="WHERE", help="Address that the broker listens on; default the first node."
@@ -108,6 +118,8 @@ def command(
     queue: str,
     job_name: str,
     modules: tuple[str, ...],
+    archive: Path | None,
+    container: Path | None,
     dedicated: bool,
     bind: str,
     cores: str,
@@ -133,6 +145,7 @@ def command(
       chimbuko launch --pbs 4 -n 160 --time 2h --account physics --queue normal -o job.sh -- ./app
       chimbuko launch --hosts node1,node2 -n 8 -o job.sh -- chimbuko trace solver.py
       chimbuko launch --slurm 4 -n 160 --advised chimbuko-runs/job-77 -o job.sh -- chimbuko trace solver.py
+      chimbuko launch --slurm 900 -n 7200 --archive ~/chimbuko.tar.gz -o job.sh -- chimbuko trace ./app
       chimbuko launch --slurm 4 --trace 'traces/*.bp' -o again.sh
       chimbuko launch --inside -n 32 --mpirun 'srun -n 32 -c 4' -- chimbuko trace solver.py
     """
@@ -168,6 +181,8 @@ def command(
         config=config,
         mpirun=_words(mpirun),
         modules=modules,
+        archive=_archived(archive, container),
+        container=container,
     )
     request = None
     if hosts is not None:
@@ -226,6 +241,20 @@ def _explain(held: Allocation) -> None:
     say(f"inside a job of {held.scheduler} with {', '.join(held.hosts)}")
     if here not in names:
         say(f"{here} is none of them: the services run here, where the nodes have to reach them")
+
+
+def _archived(archive: Path | None, container: Path | None) -> Path | None:
+    """Return the archive, made if it is not there yet."""
+    if archive is None:
+        return None
+    if container is not None:
+        raise ConfigError("--archive or --container: give one of them, as each has the whole installation")
+    if archive.exists():
+        say(f"{archive} is taken as it is; remove it to have it made of this installation")
+    else:
+        say(f"making {archive}; that takes a minute")
+        say(f"{archive} has {write_archive(archive) / 1e6:.0f} MB")
+    return archive
 
 
 def _write(output: Path, script: str) -> None:

@@ -11,6 +11,7 @@ from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.explain.explaining import explain_run
+from chimbuko.provenance.history.remembering import known_in_series
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.incidents.standstill import standstills
@@ -71,13 +72,17 @@ def command(
                 "total": page.total,
                 "recurrences": recurrences,
                 "metrics": metrics,
+                "known": known_in_series(directory),
             }
             print_json(answer)
             return
+        known = known_in_series(directory)
         is_stuck = any(True for _ in standstills(provenance))
         time_range = provenance.steps.time_range()
         start_us = time_range[0] if time_range else 0
     rows = _rows(page.incidents, recurrences if not skip else [], start_us)
+    for row in rows:
+        row[-1] += f" ({known[row[0]].words})" if row[0] in known else ""
     rows += [] if skip else _metric_rows(metrics, start_us)
     if rows:
         Output().table(list(_COLUMNS), rows)

@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 
 from chimbuko.cli.shared.calls import CallChoice, call_options, start_us
 from chimbuko.cli.shared.incident import stuck_lines
 from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_names
 from chimbuko.core.calls.schema import SORTS, Label
-from chimbuko.core.names import visible
+from chimbuko.core.names import name_matcher, visible
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
@@ -32,6 +34,11 @@ from chimbuko.provenance.query.run import Provenance, open_run
     is_flag=True,
     help="Instead what the ranks are in that do not go on, as one tree, and whether it is a deadlock.",
 )
+@click.option(
+    "--counter",
+    metavar="NAME",
+    help="Instead what this counter, or those that match a pattern, was on each rank; also with --json.",
+)
 def command(
     run: Path | None,
     choice: CallChoice,
@@ -41,6 +48,7 @@ def command(
     cursor: str | None,
     as_json: bool,
     stuck: bool,
+    counter: str | None,
 ) -> None:
     """List recorded calls of RUN, the folder of a run; by default of the newest under ./chimbuko-runs.
 
@@ -53,12 +61,16 @@ def command(
       chimbuko query --through 'time_step*'
       chimbuko query --time 1.5s:2s --sort entry_us --ascending
       chimbuko query --stuck
+      chimbuko query --counter 'PAPI_*'
       chimbuko query --json | jq '.calls[].function'
     """
     directory = reachable_run(run)
     with open_run(directory) as provenance:
         if stuck:
             print("\n".join(map(visible, stuck_lines(provenance))) or "no rank stands still")
+            return
+        if counter is not None:
+            _show_counters(provenance, counter, as_json)
             return
         wanted = choice.filter(provenance)
         page = provenance.calls.page(wanted, sort, not ascending, limit, cursor)
@@ -72,6 +84,44 @@ def command(
                 page.calls, start_us(provenance), len(provenance.programs()) > 1, wanted.label is None
             )
         print(_summary(page, matched, wanted, provenance), file=sys.stderr)
+
+
+def _show_counters(provenance: Provenance, pattern: str, as_json: bool) -> None:
+    """Print the statistics of all values that counters had, by rank."""
+    matches = name_matcher(pattern)
+    found = [
+        (program, rank, counter, Moments(*msgspec.structs.astuple(counter)[1:]))
+        for program, rank, counter in provenance.counter_statistics()
+        if matches(counter.name)
+    ]
+    names = ("values", "mean", "standard_deviation", "least", "most")
+    values = [(m.n, m.mean, m.stddev, m.minimum, m.maximum) for *_, m in found]
+    if as_json:
+        answer = [
+            {"counter": counter.name, "program": program, "rank": rank, **dict(zip(names, row, strict=True))}
+            for (program, rank, counter, _), row in zip(found, values, strict=True)
+        ]
+        print_json({"counters": answer})
+        return
+    if not found:
+        known = sorted({counter.name for _, _, counter in provenance.counter_statistics()})
+        print(
+            f"no counter is called {visible(pattern)}; there are {', '.join(map(visible, known)) or 'none'}"
+        )
+        return
+    has_programs = len(provenance.programs()) > 1
+    columns = [Column("COUNTER", may_shrink=True), Column("RANK", True), Column("VALUES", True)]
+    columns += [Column(title, True) for title in ("MEAN", "STD", "LEAST", "MOST")]
+    rows = [
+        [
+            counter.name,
+            f"{program}:{rank}" if has_programs else str(rank),
+            f"{row[0]:,.0f}",
+            *(f"{value:.6g}" for value in row[1:]),
+        ]
+        for (program, rank, counter, _), row in zip(found, values, strict=True)
+    ]
+    Output().table(columns, rows)
 
 
 def _print_calls(calls: list[CallSummary], zero_us: int, with_program: bool, with_mark: bool) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from sqlalchemy import Engine
 
 from chimbuko.capture.follow.leftovers import remove_folders_of
+from chimbuko.cli.maintain.series import series
 from chimbuko.cli.shared import runlist
 from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_names
@@ -79,6 +80,9 @@ def command() -> None:
       chimbuko runs relabel baseline
       chimbuko runs delete baseline
     """
+
+
+command.add_command(series)
 
 
 @command.command("list", short_help="List runs, the newest first.")

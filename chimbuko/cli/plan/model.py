@@ -18,7 +18,7 @@ from chimbuko.plan.fitting import Fit, HeldOut, fit, sampling_plan, try_on
 from chimbuko.plan.hypotheses import Agreement, agreement
 from chimbuko.plan.measured import check_unit
 from chimbuko.plan.plots import plot_agreement, plot_fits, plot_split
-from chimbuko.plan.prediction import Prediction, interval, predict
+from chimbuko.plan.prediction import EFFICIENT, Prediction, interval, predict
 from chimbuko.plan.reading import (
     WorkflowTable,
     parse_choices,
@@ -103,6 +103,9 @@ def print_advice(advice: Advice, limit: int, parameter: str) -> None:
         for side in (best.application, *best.groups)
     ]
     output.table(columns, sides)
+    if best.inefficient:
+        words = " and ".join(best.inefficient)
+        output.line(f"below {format_share(EFFICIENT)} parallel efficiency, and still the fastest: {words}")
     output.heading("Placements, the best first")
     shown = [*advice.ranked[:limit]]
     shown += [] if beside in shown else [beside]
@@ -309,7 +312,8 @@ def advise_placement(
 ) -> None:
     """Predict all placements of a workflow's tasks, and recommend one.
 
-    It is the one with the fewest resources for tasks of those that take at most 2 % longer than the fastest.
+    Of those that take at most 2 % longer than the fastest, it is the one with the fewest resources for tasks;
+    sides with at least 80 % parallel efficiency come first.
 
     \b
     Examples:

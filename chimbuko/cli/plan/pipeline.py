@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
+import msgspec
 
 from chimbuko.cli.shared.table import Column, Output, print_json
-from chimbuko.core.units import format_share
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import format_share, parse_duration_us
 from chimbuko.plan.bottleneck import Bottleneck, bottleneck
 from chimbuko.plan.loads import Pipeline
+from chimbuko.plan.noise import Effect, effects
 from chimbuko.plan.simulation import Simulated, simulate
 from chimbuko.plan.unitcosts import measured
 
@@ -70,6 +74,13 @@ _POSITIVE = click.FloatRange(min=0, min_open=True, max=math.inf, max_open=True)
     show_default=True,
     help="Seconds that are simulated.",
 )
+@click.option(
+    "--meets",
+    default="10ms",
+    metavar="DURATION",
+    show_default=True,
+    help="Time from one collective operation of all ranks to the next.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON, with times in seconds.")
 def command(
     ranks: int,
@@ -80,12 +91,14 @@ def command(
     agent_cores: float,
     server_parts: int,
     seconds: float,
+    meets: str,
     as_json: bool,
 ) -> None:
     """Simulate streams, agents, broker, server, writer and dashboard of a run of many ranks.
 
     Each part takes what was measured for a unit of its work. Printed is what each asks of its cores, how far
     behind it is, its memory and what it loses; which one is full first, and with which options there is room.
+    Last comes what the analysis adds to the run time of the application, whose ranks wait for each other.
 
     \b
     Examples:
@@ -96,14 +109,20 @@ def command(
     run = Pipeline(ranks, per_node, period, rows, findings, agent_cores, server_parts)
     costs = measured()
     found, fullest = simulate(run, costs, seconds), bottleneck(run, costs)
+    meets_s = parse_duration_us(meets) / 1e6
+    if meets_s <= 0:
+        raise ConfigError(f"--meets {meets}: ranks meet after some time; give one like 10ms")
+    added = effects(run, costs, meets_s)
     if as_json:
-        print_json(_as_json(found, fullest))
+        print_json(_as_json(found, fullest, added))
         return
     _show(found, fullest)
+    _show_application(added, meets)
 
 
-def _as_json(found: Simulated, fullest: Bottleneck) -> dict[str, Any]:
+def _as_json(found: Simulated, fullest: Bottleneck, added: Sequence[Effect]) -> dict[str, Any]:
     return asdict(found) | {
+        "application": [msgspec.structs.asdict(one) for one in added],
         "model_lag_s": found.model_lag_s,
         "store_lag_s": found.store_lag_s,
         "bottleneck": asdict(fullest),
@@ -140,3 +159,10 @@ def _show(found: Simulated, fullest: Bottleneck) -> None:
     output.line(f"full first: {fullest.part}, {format_share(fullest.share)} of what it has{full}", "bold")
     if fullest.remedy:
         output.line(f"to do: {fullest.remedy}")
+
+
+def _show_application(added: Sequence[Effect], meets: str) -> None:
+    output = Output()
+    output.heading(f"What the analysis adds to the application, whose ranks meet every {meets}")
+    columns = [Column("THE ANALYSIS WORKS"), Column("ADDED", True), Column("HOW TO HAVE IT SO")]
+    output.table(columns, [[one.where, format_share(one.added_share, ".2f"), one.advice] for one in added])

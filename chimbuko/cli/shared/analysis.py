@@ -12,12 +12,16 @@ from typing import Any
 import click
 import msgspec
 
+from chimbuko.cli.shared.listfiles import counters_of, names_of, thresholds_of
 from chimbuko.cli.shared.pluginchoice import PluginChoice
-from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, AnalysisConfig
+from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.options import AnalysisOptions
+from chimbuko.runtime.runs.environment import labelled
+from chimbuko.runtime.runs.finding import find_run
 
+SERIES, NOTHING = "series", "none"
 _STEPS = re.compile(r"(\d*):(\d*)")
 
 
@@ -61,13 +65,29 @@ _OPTIONS = (
         "thresholds",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Threshold of one function, or of all functions that match a pattern with * and ?. Repeatable.",
+        help="Threshold of one function, or of all functions that match a pattern with * and ?; @FILE has "
+        "them as JSON of the C++ Chimbuko. Repeatable.",
     ),
     click.option(
         "--ignore",
         multiple=True,
         metavar="NAME",
-        help="Never flag this function, or those that match a pattern. Repeatable.",
+        help="Never flag this function, or those that match a pattern; @FILE has a name in each line. "
+        "Repeatable.",
+    ),
+    click.option(
+        "--watch",
+        multiple=True,
+        metavar="COUNTER[=FIELD]",
+        help="Counter, or the beginning of its name, that describes the node, not a call, and its field; "
+        "@FILE has a JSON list of such pairs. Repeatable; default 'monitoring:'.",
+    ),
+    click.option(
+        "--uncorrelated",
+        multiple=True,
+        metavar="NAME",
+        help="Take correlation ids of this function, or of those that match a pattern, for no launches; "
+        "@FILE has a name in each line. Repeatable.",
     ),
     click.option("--metric", type=click.Choice(METRICS), help="Runtime that is judged; default exclusive."),
     click.option(
@@ -108,9 +128,30 @@ _OPTIONS = (
         "one takes. Default 1.",
     ),
     click.option(
+        "--store-writers",
+        type=click.IntRange(1, MOST_WRITERS),
+        help="Processes that write into the store; 'chimbuko model pipeline' says how many ranks one takes. "
+        "Default 1.",
+    ),
+    click.option(
         "--load-model",
         type=click.Path(path_type=Path),
         help="Begin with the model that an earlier run learned.",
+    ),
+    click.option(
+        "--baseline",
+        metavar="series|RUN|none",
+        default="series",
+        show_default=True,
+        help="Begin with what good runs of the same series have learned, at least three; with that of RUN; "
+        "or with nothing. Recorded traces begin with nothing unless a RUN is given.",
+    ),
+    click.option(
+        "--label",
+        "labels",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Label of the run: runs with other labels are of another series. Repeatable.",
     ),
     click.option("--freeze/--no-freeze", default=None, help="Judge by the loaded model and learn nothing."),
     click.option(
@@ -125,10 +166,11 @@ _OPTIONS = (
     ),
 )
 _NAMES = (
-    *("config", "detector", "threshold", "thresholds", "ignore", "metric", "fast_side", "min_anomaly"),
+    *("config", "detector", "threshold", "thresholds", "ignore", "watch", "uncorrelated"),
+    *("metric", "fast_side", "min_anomaly"),
     "max_anomalies_per_function",
-    *("window", "period", "record_steps", "node_samples", "server_parts"),
-    *("load_model", "freeze", "save_model", "relabel"),
+    *("window", "period", "record_steps", "node_samples", "server_parts", "store_writers"),
+    *("load_model", "baseline", "labels", "freeze", "save_model", "relabel"),
 )
 
 
@@ -136,20 +178,28 @@ def _options(
     config: Path | None,
     thresholds: tuple[str, ...],
     ignore: tuple[str, ...],
+    watch: tuple[str, ...],
+    uncorrelated: tuple[str, ...],
     min_anomaly: str | None,
     window: int | None,
     period: float | None,
     record_steps: str | None,
     load_model: Path | None,
+    baseline: str,
+    labels: tuple[str, ...],
     freeze: bool | None,
     save_model: Path | None,
     relabel: bool,
     **plain: Any,
 ) -> AnalysisOptions:
     from_step, to_step = _steps(record_steps)
+    watched = counters_of(watch)
     chosen = plain | {
-        "thresholds": [_threshold(text) for text in thresholds] or None,
-        "ignore": ignore or None,
+        "thresholds": thresholds_of(thresholds) or None,
+        "ignore": names_of(ignore) or None,
+        "watched_counters": [counter for counter, _ in watched] or None,
+        "counter_fields": [(counter, field) for counter, field in watched if field] or None,
+        "uncorrelated": names_of(uncorrelated) or None,
         "min_anomaly_us": None if min_anomaly is None else round(parse_duration_us(min_anomaly)),
         "window_calls": window,
         "period_us": None if period is None else round(period * 1e6),
@@ -160,9 +210,30 @@ def _options(
     settings = ({} if config is None else _read(config)) | {
         name: value for name, value in chosen.items() if value is not None
     }
+    if baseline not in (SERIES, NOTHING):
+        if load_model is not None:
+            raise ConfigError(
+                "--baseline RUN and --load-model: a run begins with one model; give one of them"
+            )
+        load_model = _model_of(Path(baseline))
+    labelled(labels)
     return AnalysisOptions(
-        config=_converted(settings, config), load_model=load_model, save_model=save_model, relabel=relabel
+        config=_converted(settings, config),
+        load_model=load_model,
+        is_of_series=baseline == SERIES,
+        labels=labels,
+        save_model=save_model,
+        relabel=relabel,
     )
+
+
+def _model_of(baseline: Path) -> Path:
+    run = find_run(baseline)
+    if not run.model_path.exists():
+        raise ConfigError(
+            f"--baseline {baseline}: that run has no model, as none of its functions was called"
+        )
+    return run.model_path
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -178,8 +249,9 @@ def _read(path: Path) -> dict[str, Any]:
             f"{path}: {', '.join(sorted(unknown))} unknown; there are "
             f"{', '.join(AnalysisConfig.__struct_fields__)}"
         )
-    if isinstance(thresholds := settings.get("thresholds"), Mapping):
-        settings["thresholds"] = list(thresholds.items())
+    for name in ("thresholds", "counter_fields"):
+        if isinstance(table := settings.get(name), Mapping):
+            settings[name] = list(table.items())
     return settings
 
 
@@ -188,17 +260,6 @@ def _converted(settings: dict[str, Any], path: Path | None) -> AnalysisConfig:
         return msgspec.convert(settings, AnalysisConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
-
-
-def _threshold(text: str) -> tuple[str, float]:
-    # Names hold "=" too, as in operator==.
-    name, _, value = text.rpartition("=")
-    try:
-        if name:
-            return name, float(value)
-    except ValueError:
-        pass
-    raise ConfigError(f"--threshold-of {text!r}: not NAME=VALUE; give one like 'MPI_*=8'")
 
 
 def _steps(text: str | None) -> tuple[int | None, int | None]:

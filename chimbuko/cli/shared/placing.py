@@ -28,6 +28,7 @@ def advised_option(*names: str) -> Callable[[Callable[..., Any]], Callable[..., 
         from chimbuko.runtime.runs.directory import RunDirectory
 
         (advice,) = advices(RunDirectory(run), 1)
+        advice.check_certain()
         found = {
             "agents": advice.agents,
             "cores": advice.cores,

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from chimbuko.cli.shared.table import Column, Output
-from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.core.names import escaped_json, visible
 from chimbuko.core.units import format_change, format_share, number_of
 from chimbuko.launcher.outcome.progress import say
@@ -30,13 +30,27 @@ MOST_ADVISED = 4
 
 
 def print_advice(advice: AgentAdvice, output: Output) -> None:
-    """Print the advice for one node: the placement that is recommended, why, and all placements."""
+    """Print the advice for one node: the placement that is recommended, why, and all placements; of a run
+    whose intervals differ too much, that there is none.
+    """
     load = advice.load
+    try:
+        advice.check_certain()
+    except ConfigError as error:
+        output.line(str(error), "bold")
+        return
     cores = f"--cores {advice.cores}" if advice.cores else "on all cores"
     settings = f"--agents {advice.agents} --period {advice.period_s:g} --transport {advice.transport} {cores}"
     output.line(f"{advice.measured.node}: {settings}", "bold")
     for sentence in advice.why:
         output.line(f"  {sentence}")
+    if advice.measured.is_bare:
+        output.line("  this is by the clock of the recorded trace, and for the cores of this machine")
+    if advice.interval_s is None:
+        output.line("  it is not known how certain this is: the run had one interval, and more say it")
+    else:
+        low_s, high_s = advice.interval_s
+        output.line(f"  95 % of such runs take {low_s:.3g} to {high_s:.3g} s of CPU for it, in each step")
     output.line(
         f"{number_of(load.streams, 'streams')} with {advice.rows_per_s:,.0f} events/s; a step of it in "
         f"{load.step_s:.3g} s without the analysis, whose agents take {load.analysis_s:.3g} s of CPU for it"
@@ -91,6 +105,8 @@ def as_advice(advice: AgentAdvice) -> dict[str, Any]:
         "rows_per_s": advice.rows_per_s,
         "bytes_per_s": advice.bytes_per_s,
         "wait_s": advice.wait_s,
+        "analysis_interval_s": advice.interval_s,
+        "is_certain": advice.is_certain,
         "intervals": [asdict(point) for point in points(advice.measured.loads)],
     }
     placements = [

@@ -41,6 +41,10 @@ class Scheduler:
     """Signals that ask the job to end."""
     end: str = 'kill -TERM "$application" 2>/dev/null'
     """Line that asks the program to end; ``$application`` is the process that starts the ranks."""
+    send: str = ""
+    """Lines that send ``$archive`` to all nodes, and then set it to the path that it has there; empty where
+    each node copies it from the shared file system.
+    """
     folder: str = ""
     """Folder from which the job was submitted, as an expression, if that is not where the script begins."""
 
@@ -89,6 +93,10 @@ class Job:
     """Words that start the ranks, in place of the usual ones."""
     modules: tuple[str, ...] = ()
     """Environment modules to be loaded first, by ``module load``."""
+    archive: Path | None = None
+    """Archive of an installation, which each node unpacks for itself; None to use the one on all nodes."""
+    container: Path | None = None
+    """Image for Apptainer that has the installation; None for none."""
 
 
 @dataclass(frozen=True)

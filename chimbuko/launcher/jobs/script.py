@@ -7,6 +7,9 @@ from pathlib import Path
 
 from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request, Scheduler
 
+JOINS_PER_S = 600
+"""Agents that join in a second, where there are more nodes than that; services accept them faster."""
+
 
 def job_script(job: Job, scheduler: Scheduler, request: Request | None = None) -> str:
     """Return the text of the script, for bash.
@@ -17,6 +20,7 @@ def job_script(job: Job, scheduler: Scheduler, request: Request | None = None) -
         What the scheduler is asked for; None if the nodes are held already.
     """
     folder = shlex.quote(str(job.run.absolute())) if job.run else f'"$PWD/chimbuko-runs/job-{scheduler.job}"'
+    command = "" if job.archive else f"chimbuko=({_command(job)})\n"
     clock_s = request.time_s if request and not scheduler.gives_notice else None
     parts = [
         "\n".join(["#!/bin/bash -l" if job.modules else "#!/bin/bash", *scheduler.directives]),
@@ -28,9 +32,9 @@ def job_script(job: Job, scheduler: Scheduler, request: Request | None = None) -
         f'cd "{scheduler.folder}" || exit' if scheduler.folder else "",
         f"""\
 run={folder}
-chimbuko=({shlex.join(job.chimbuko)})
-{scheduler.hosts}
+{command}{scheduler.hosts}
 """,
+        _unpacked(job.archive, scheduler) if job.archive else "",
         _FOLDER,
         _END.replace("SIGNALS", " ".join(scheduler.signals)).replace(
             "ENDS", scheduler.end if job.program else _STOP
@@ -42,7 +46,7 @@ here={f'"{scheduler.here}"'}
 services=$!""",
         _SERVICES,
         _page(scheduler.submit_host),
-        _AGENT + f'agent+=("${{chimbuko[@]}}" agent "$run"{_cores(job)})\nagents=()\n{scheduler.agents}\n',
+        _agent(job, scheduler),
         _run(job, scheduler) if job.program else _READ,
     ]
     return "\n".join(part for part in parts if part)
@@ -54,6 +58,35 @@ def _run(job: Job, scheduler: Scheduler) -> str:
     "$run/settings/node" {shlex.join(job.program)} &
 application=$!
 {_WAIT}"""
+
+
+def _command(job: Job) -> str:
+    """Return the words that run ``chimbuko`` where it is."""
+    if job.container is None:
+        return shlex.join(job.chimbuko)
+    folders = ['"$PWD"', *([shlex.quote(str(job.run.absolute().parent))] if job.run else [])]
+    bound = " ".join(f"--bind {folder}" for folder in folders)
+    return f"apptainer exec {bound} {shlex.quote(str(job.container.absolute()))} chimbuko"
+
+
+def _unpacked(archive: Path, scheduler: Scheduler) -> str:
+    """Unpacks the archive for the services."""
+    parts = [f"archive={shlex.quote(str(archive.absolute()))} sent=''", scheduler.send, _HOME]
+    return "\n".join(part for part in parts if part)
+
+
+def _agent(job: Job, scheduler: Scheduler) -> str:
+    """Starts an agent on each node, by the installation there or by one that is unpacked for it."""
+    loop = _UNPACKING if job.archive else _LOOP
+    first = '"$archive"' if job.archive else '"${chimbuko[@]}"'
+    return f"""\
+{_AGENT_WORDS}
+on_nodes="{scheduler.count}" later=$((on_nodes / {JOINS_PER_S}))
+agent=(bash -c '{loop}' agent "$later" {first})
+agent+=(agent "$run"{_cores(job)})
+agents=()
+{scheduler.agents}
+"""
 
 
 def _serve_options(job: Job, scheduler: Scheduler) -> str:
@@ -119,11 +152,28 @@ until [ -e "$run/broker" ]; do
 done
 """
 
-_AGENT = """\
+_HOME = """\
+home=$(mktemp -d "${TMPDIR:-/tmp}/chimbuko.XXXXXX") && tar -xzf "$archive" -C "$home" || exit
+trap 'rm -rf "$home" "$sent"' EXIT
+chimbuko=("$home/bin/chimbuko")
+"""
+
+_AGENT_WORDS = """\
 # One that is killed comes again, and goes on where it was. A SIGTERM to all processes
 # is for the agent: its shell stays, as schedulers may kill what is left when that has ended.
-agent=(bash -c 'trap : TERM; while "$@"; code=$?; [ "$code" -gt 128 ]; do sleep 1; done; exit "$code"' agent)
-"""
+# Those of many nodes come one after the other, each at a moment of chance."""
+
+_LOOP = """trap : TERM
+sleep "$((RANDOM % ($1 + 1)))"; shift
+while "$@"; code=$?; [ "$code" -gt 128 ]; do sleep 1; done; exit "$code\""""
+
+_UNPACKING = """trap : TERM
+sleep "$((RANDOM % ($1 + 1)))"
+home=$(mktemp -d "${TMPDIR:-/tmp}/chimbuko.XXXXXX") && tar -xzf "$2" -C "$home" || exit
+[ "$2" != "/tmp/chimbuko-${SLURM_JOB_ID:-}.tar.gz" ] || rm -f "$2"
+shift 2
+while "$home/bin/chimbuko" "$@"; code=$?; [ "$code" -gt 128 ]; do sleep 1; done
+rm -rf "$home"; exit "$code\""""
 
 _WAIT = """\
 [ -z "$is_ending" ] || end_ranks
@@ -154,6 +204,7 @@ while [ -z "$is_ending" ] && kill -0 "$services" 2>/dev/null; do
     if [ "${#gone[@]}" -gt 0 ] && [ "$unread" -gt "$((${#agents[@]} - ${#gone[@]}))" ]; then
         for at in "${gone[@]}"; do
             wait "${agents[at]}"
+            # shellcheck disable=SC2154
             echo "chimbuko: agent ${hosts[at]:+on ${hosts[at]} }ended, code $?; nobody reads its share" >&2
         done
         end_ranks
@@ -180,7 +231,8 @@ def clock(after_s: int) -> str:
     wait "$!" && kill -TERM $$
 }} &
 clock=$!
-trap 'kill "$clock" 2>/dev/null' EXIT
+home=${{home:-}} sent=${{sent:-}}
+trap 'kill "$clock" 2>/dev/null; rm -rf "$home" "$sent"' EXIT
 """
 
 

@@ -27,9 +27,16 @@ srun {where} --ntasks="$nodes" --ntasks-per-node=1 --overlap --cpu-bind=none \\
 agents+=($!)""",
         ranks=_ranks(job.mpirun or ["srun"], "" if job.mpirun else f" {where} --ntasks={job.ranks}"),
         end=_END,
+        send=_SEND,
     )
 
 
+_SEND = """\
+# From node to node, as a tree: the shared file system is read once.
+sent="/tmp/chimbuko-$SLURM_JOB_ID.tar.gz"
+if sbcast --force "$archive" "$sent"; then
+    archive=$sent
+fi"""
 _NAMED = '--job-name="chimbuko-$$"'
 _END = """\
 # SIGTERM to srun itself would kill its ranks at once.

@@ -40,7 +40,7 @@ PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 
 
-VERSION = 11
+VERSION = 12
 """Version of all messages: it changes with any of them, and messages of another one are ignored."""
 _LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, BEGUN, FLAGGED, FLAGGED_STEPS, PACE, TIMER, TRAFFIC)
 """Dtypes of the rows that travel as they lie in memory; not those of call paths, whose module loads kernels.
@@ -185,6 +185,8 @@ class PathTimes(msgspec.Struct, frozen=True, array_like=True):
     functions: list[str]
     rows: bytes
     """Rows of ``chimbuko.core.calls.pathtable.PATH_TIME``; functions are indices of the list."""
+    threads: bytes = b""
+    """Rows of ``THREAD_PATH_TIME``: of functions that some threads take longer in than others."""
 
 
 class RecordBatch(msgspec.Struct, frozen=True, array_like=True):

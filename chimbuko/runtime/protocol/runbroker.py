@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import redis
 
-from chimbuko.core.config import MOST_PARTS
+from chimbuko.core.config import MOST_PARTS, MOST_WRITERS
 from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.runtime.protocol.broker import connect
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
@@ -51,14 +51,23 @@ class RunKeys:
 
     The part in braces decides where in a cluster a key is: all of a run are together, since some change
     together.
+
+    Parameters
+    ----------
+    writer
+        Number of one of several writers, counted from 1: it and its agents have a stream of their own for
+        records. 0 where there is only one writer.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, writer: int = 0) -> None:
         begin = f"{{chimbuko:{run_id}}}:"
         self._recall_answers = begin + "recall-answers:"
         self._parts = tuple(PartKeys(begin, part) for part in range(MOST_PARTS))
-        self.records = begin + "records"
-        """Stream of ``RecordBatch``, agents to store."""
+        self._records = tuple(f"{begin}records{f'-{one}' if one else ''}" for one in range(1 + MOST_WRITERS))
+        self.records = self._records[writer]
+        """Stream of ``RecordBatch``, agents to their writer."""
+        self.stored = begin + "stored"
+        """Stream of ``StoredCalls``, several writers to the one process that explains what they stored."""
         self.node_batches = begin + "node-batches"
         """Stream of ``NodeBatch``, agents to store, which removes what it has written; the oldest are dropped
         where they are too many.
@@ -106,8 +115,8 @@ class RunKeys:
         self.ending = begin + "ending"
         """Key that is there from the start of the services on, and says whether the run is to come to an end.
         """
-        own = (key for name, key in vars(self).items() if not name.startswith("_"))
-        self.all = (*own, *(key for part in self._parts for key in vars(part).values()))
+        own = (key for name, key in vars(self).items() if not name.startswith("_") and name != "records")
+        self.all = (*own, *self._records, *(key for part in self._parts for key in vars(part).values()))
         """All keys that a run leaves behind, if nobody removes them."""
 
     def part(self, part: int) -> PartKeys:
@@ -150,9 +159,9 @@ class RunBroker:
         Header of the run's messages, which encodes them and refuses those of others.
     """
 
-    def __init__(self, client: redis.Redis, run_id: str) -> None:
+    def __init__(self, client: redis.Redis, run_id: str, writer: int = 0) -> None:
         self.client = client
-        self.keys = RunKeys(run_id)
+        self.keys = RunKeys(run_id, writer)
         self.seal = Seal(run_id)
 
     @classmethod
@@ -163,9 +172,14 @@ class RunBroker:
         return cls(connect(url, timeout_s, found_in), run_id)
 
     @classmethod
-    def from_environment(cls, run_id: str, found_in: Path | None = None) -> RunBroker:
+    def from_environment(cls, run_id: str, found_in: Path | None = None, writer: int = 0) -> RunBroker:
         """Connect to the broker that the process which started us named; each interrupted connection is an
         error.
+
+        Parameters
+        ----------
+        writer
+            Number of the writer that this process is, or that stores what it finds, as for ``RunKeys``.
 
         Raises
         ------
@@ -175,7 +189,7 @@ class RunBroker:
         url = os.environ.get(BROKER_VARIABLE)
         if not url:
             raise ServiceError(f"{BROKER_VARIABLE} is not set: this process is started by 'chimbuko run'")
-        return cls(connect(url, found_in=found_in, redis_connect_func=_Interruptions()), run_id)
+        return cls(connect(url, found_in=found_in, redis_connect_func=_Interruptions()), run_id, writer)
 
     def read(self, stream: str, after: bytes, count: int, block_ms: int | None = None) -> Entries:
         """Return entries of a stream after the id ``after``, as (id, encoded message).

@@ -89,6 +89,13 @@ def test_the_stack_of_a_launch_is_that_of_its_time() -> None:
     ]
 
 
+def test_ids_of_functions_that_are_left_out_launch_nothing() -> None:
+    trace = gpu_trace([Task(1, 0, 0), Task(1, 1, 1)])
+    for pattern, has_launch in (("solve", True), ("cuda*", False)):
+        records = run(trace, Launches(uncorrelated=(pattern,)))
+        assert {bool(record.launch_id) for _, record in records} == {has_launch}
+
+
 @pytest.mark.parametrize("maker", ["CUDA", "ROCM"])
 def test_threads_of_a_gpu_are_told_by_their_metadata(maker: str) -> None:
     trace = gpu_trace([Task(1, 0, 0), Task(3, 0, 0)])

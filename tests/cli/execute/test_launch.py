@@ -44,6 +44,9 @@ VARIANTS = (
     ["--hosts", "n1", "-n", "3", "--config", "settings.toml"],
     ["--hosts", "n1.cluster,n2,10.0.0.3", "-n", "5", "--dedicated", "--cores", "1", "--bind", "ib0:6400"],
     ["--hosts", "n1,n2", "-n", "2", "--mpirun", "mpirun -n 2 --hostfile 'my hosts'"],
+    ["--slurm", "3", "-n", "8", "--archive", "/dev/null"],
+    ["--pbs", "3", "-n", "8", "--archive", "/dev/null", "--time", "2h"],
+    ["--slurm", "3", "-n", "8", "--container", "it's.sif", "--run", "it's mine"],
 )
 
 

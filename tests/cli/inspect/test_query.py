@@ -10,9 +10,10 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 
 from chimbuko.cli import main
-from chimbuko.core.calls.record import CallRecord, StepCount, StreamHealth
+from chimbuko.core.calls.record import CallRecord, CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RunStatistics
@@ -218,6 +219,17 @@ def test_calls_that_have_not_ended_can_be_asked_for_and_show_their_time_so_far(
     assert "≥ 5.00 s" in shown
     assert "≥" in ask().stdout.splitlines()[1]
     assert "≥" not in ask().stdout.splitlines()[2]
+
+
+def test_counters_are_listed_by_rank(ask: Ask, writer: Writer) -> None:
+    heap = CounterStatistics("heap", *Moments.of([1.0, 3.0]).row().tolist())
+    writer.write([make_batch(counter_statistics=[heap])])
+    titles, line, *_ = ask("--counter", "he*").stdout.splitlines()
+    assert titles.split() == ["COUNTER", "RANK", "VALUES", "MEAN", "STD", "LEAST", "MOST"]
+    assert line.split()[0] == "heap" and line.split()[2:] == ["2", "2", "1.41421", "1", "3"]
+    (found,) = json.loads(ask("--counter", "heap", "--json").stdout)["counters"]
+    assert (found["counter"], found["values"], found["most"]) == ("heap", 2, 3)
+    assert ask("--counter", "stack").stdout == "no counter is called stack; there are heap\n"
 
 
 def test_ranks_that_wait_for_each_other_are_a_deadlock_with_their_stacks(ask: Ask, writer: Writer) -> None:

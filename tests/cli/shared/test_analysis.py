@@ -65,6 +65,35 @@ def test_options_become_settings(arguments: str, changes: dict[str, object]) -> 
     assert config_of(*arguments.split()) == msgspec.structs.replace(AnalysisConfig(), **changes)
 
 
+def test_files_of_the_cpp_chimbuko_are_taken(tmp_path: Path) -> None:
+    files = {
+        "thresholds": '[{"fname": "MPI_Send()", "threshold": 0.995}, {"fname": "main", "threshold": 0.9}]',
+        "ignored": "main\n\n# what begins once\nMPI_Init()\n",
+        "watched": '[["monitoring: CPU user %", "cpu_user"], ["PAPI_L1", "l1"]]',
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    found = config_of(
+        *("--threshold-of", f"@{tmp_path / 'thresholds'}", "--threshold-of", "solve=5"),
+        *(
+            "--ignore",
+            f"@{tmp_path / 'ignored'}",
+            "--watch",
+            f"@{tmp_path / 'watched'}",
+            "--watch",
+            "power: ",
+        ),
+        *("--uncorrelated", f"@{tmp_path / 'ignored'}"),
+    )
+    assert found.thresholds == (("MPI_Send()", 0.995), ("main", 0.9), ("solve", 5.0))
+    assert found.ignore == found.uncorrelated == ("main", "MPI_Init()")
+    assert found.watched_counters == ("monitoring: CPU user %", "PAPI_L1", "power: ")
+    assert found.counter_fields == (("monitoring: CPU user %", "cpu_user"), ("PAPI_L1", "l1"))
+    (tmp_path / "thresholds").write_text('{"main": 5}')
+    with pytest.raises(ConfigError, match="thresholds: not a list like"):
+        config_of("--threshold-of", f"@{tmp_path / 'thresholds'}")
+
+
 SETTINGS = """
 detector = "sstd"
 threshold = 5

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from chimbuko.cli.execute.launch import command as launch
 from chimbuko.cli.plan.agents import command
 from chimbuko.core.errors import ConfigError
-from chimbuko.provenance.nodes.placing import measured_nodes
+from chimbuko.plan.placingcosts import usual
+from chimbuko.provenance.nodes.placing import on_trace_clock
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.protocol.telemetry import AgentFigures, AgentLoad
 from chimbuko.viz.http.app import create_app
@@ -22,7 +23,7 @@ from chimbuko.viz.live.feed import Feed
 from tests.viz.api.conftest import TOKEN, Api
 from tests.viz.made_run import MadeRun, make_run
 
-LOADS = [AgentLoad(10.0, 4, 40, rows, 48 * rows, 0.3 + rows * 6e-7, 0.05) for rows in (10_000, 1_000_000)]
+LOADS = [AgentLoad(10.0, 4, 40, rows, 48 * rows, 0.3 + rows * 6e-7, 0.05) for rows in 2 * (10_000, 1_000_000)]
 FIGURES = AgentFigures("node1", 4, 80_000_000, 12.5, 4_096, 0.4, LOADS)
 
 
@@ -63,11 +64,13 @@ def test_the_command_has_all_of_it_for_people(reported: MadeRun) -> None:
     assert "shared" in text and "own" in text
 
 
-def test_how_fast_a_recorded_trace_was_read_says_nothing_of_its_program(reported: MadeRun) -> None:
-    with open_run(reported.directory) as provenance:
-        agents = {"a": FIGURES}
-        assert measured_nodes(provenance.reader, agents, "files", 1)
-        assert measured_nodes(provenance.reader, agents, "recorded", 1) == []
+def test_the_clock_of_a_recorded_trace_is_its_own() -> None:
+    read_fast = [msgspec.structs.replace(load, seconds=0.1) for load in LOADS]
+    found = on_trace_clock(read_fast, trace_s=40.0)
+    assert [load.seconds for load in found] == [10.0] * 4
+    assert [load.cpu_s - read.cpu_s for load, read in zip(found, read_fast, strict=True)] == pytest.approx(
+        [10 * usual().cpu_s.second] * 4
+    )
 
 
 def test_a_run_without_agents_says_so(api: Api, finished: MadeRun) -> None:

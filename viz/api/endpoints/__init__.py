@@ -27,6 +27,7 @@ _ENDPOINTS = (
     run.run,
     run.export_formats,
     budget.budget,
+    budget.time_by_step,
     vitals.health,
     vitals.vitals,
     vitals.streams,

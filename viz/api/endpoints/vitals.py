@@ -244,8 +244,7 @@ def placement(run: ServedRun) -> PlacementAnswer:
     """Return the cost of the analysis with its agents on different cores, predicted and measured."""
     agents = run.feed.state.agents.figures
     found = []
-    transport = run.provenance.run().transport
-    for measured in measured_nodes(run.provenance.reader, agents, transport, MOST_NODES):
+    for measured in measured_nodes(run.provenance, agents, MOST_NODES):
         try:
             found.append(_advised(advise(measured)))
         except ConfigError:

@@ -18,6 +18,7 @@ export function partsOf({ shares, total_us, is_sampled }: Budget): BudgetPart[] 
     ['MPI', shares.point_to_point_us + shares.collective_us + shares.other_mpi_us, 'mpi'],
     ['I/O', shares.io_us, 'io'],
     ['GPU', shares.gpu_us, 'gpu'],
+    ['waiting for other threads', shares.threads_us, 'asleep'],
     [is_sampled ? 'asleep' : 'awaiting', shares.asleep_us, 'asleep'],
     ['waiting for a core', shares.waiting_us, 'waiting'],
     ['not recorded', shares.not_recorded_us, 'unrecorded'],

@@ -157,6 +157,7 @@ export interface components {
             other_mpi_us: number;
             io_us: number;
             gpu_us: number;
+            threads_us: number;
             asleep_us: number;
             waiting_us: number;
             not_recorded_us: number;
@@ -179,6 +180,42 @@ export interface components {
             recurring_us: number;
             imbalance_us: number;
             analysis_us: number;
+        };
+        /**
+         * StepTimesAnswer
+         * @description Time of threads over the steps of the run, divided as its budget is.
+         */
+        StepTimesAnswer: {
+            ok: boolean;
+            times: components["schemas"]["StepTimes"];
+        };
+        /**
+         * StepTimes
+         * @description Times of a run's steps.
+         */
+        StepTimes: {
+            length: number;
+            ranks: number;
+            is_sampled: boolean;
+            times: components["schemas"]["StepTime"][];
+        };
+        /**
+         * StepTime
+         * @description Time of threads in some consecutive steps, divided by what they did.
+         */
+        StepTime: {
+            step: number;
+            start_us: number;
+            end_us: number;
+            analysed: number;
+            anomalies: number;
+            severity_us: number;
+            computing_us: number;
+            mpi_us: number;
+            io_us: number;
+            gpu_us: number;
+            asleep_us: number;
+            waiting_us: number;
         };
         /**
          * HealthAnswer
@@ -774,6 +811,11 @@ export interface components {
             anomalies: number;
             severity_us: number;
             highest_score: number;
+            computing_us: number;
+            mpi_us: number;
+            io_us: number;
+            gpu_us: number;
+            awaiting_us: number;
         };
         /**
          * StepSumsAnswer
@@ -802,6 +844,11 @@ export interface components {
             severity_us: number;
             highest_score: number;
             most_anomalies: number;
+            computing_us: number;
+            mpi_us: number;
+            io_us: number;
+            gpu_us: number;
+            awaiting_us: number;
         };
         /**
          * CallsAnswer
@@ -1190,6 +1237,7 @@ export interface components {
             every_us: number;
             factor: number;
             node: string;
+            threads: number[];
             cause: string;
             by: string;
             ranks_there: number;
@@ -1202,7 +1250,7 @@ export interface components {
          * @description Kind of a recurrence.
          * @enum {unknown}
          */
-        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks";
+        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks" | "slow threads" | "late threads";
         /**
          * MetricFinding
          * @description Finding in a published quantity; times are µs since the epoch, by the publishers' clocks.
@@ -1280,6 +1328,7 @@ export interface components {
             is_flagged: boolean;
             losses: components["schemas"]["NodeLoss"][];
             is_of_all: boolean;
+            thread: number;
             told_before: string;
         };
         /**
@@ -1312,6 +1361,7 @@ export interface components {
             for_call_id: string;
             kind: string;
             is_flagged: boolean;
+            thread: number;
         };
         /**
          * NodeLoss
@@ -1807,6 +1857,7 @@ export interface components {
             ranks: components["schemas"]["RankChange"][];
             costs_differ: components["schemas"]["CostsDiffer"];
             metrics: components["schemas"]["MetricChanges"];
+            waited: number;
         };
         /**
          * RunSide
@@ -2044,6 +2095,9 @@ export type Budget = components['schemas']['Budget'];
 export type Shares = components['schemas']['Shares'];
 export type FunctionShare = components['schemas']['FunctionShare'];
 export type Lost = components['schemas']['Lost'];
+export type StepTimesAnswer = components['schemas']['StepTimesAnswer'];
+export type StepTimes = components['schemas']['StepTimes'];
+export type StepTime = components['schemas']['StepTime'];
 export type HealthAnswer = components['schemas']['HealthAnswer'];
 export type StreamHealth = components['schemas']['StreamHealth'];
 export type Silence = components['schemas']['Silence'];
