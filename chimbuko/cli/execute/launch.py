@@ -153,8 +153,8 @@ def command(
     asked = {"slurm": slurm, "pbs": pbs, "flux": flux, "lsf": lsf}
     nodes = {name: number for name, number in asked.items() if number is not None}
     if plugin is not None:
-        name, _, number = plugin.partition(":")
-        nodes[name] = _nodes(number)
+        name, _, text = plugin.partition(":")
+        nodes[name] = _nodes(text)
     if len(nodes) + (hosts is not None) + inside != 1:
         raise ConfigError(
             "give one of: --slurm, --pbs, --flux or --lsf NODES, --scheduler NAME:NODES, --hosts LIST, "
