@@ -14,13 +14,19 @@ from chimbuko.provenance.incidents.incidentlist import (
     IncidentSort,
     IncidentSummary,
     RecurrenceSummary,
+    set_mark,
 )
+from chimbuko.provenance.incidents.marks import MOST_CHARACTERS, Mark, MarkState
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_finding, metric_findings
 from chimbuko.provenance.incidents.origins import Origin, OriginBy, origins
 from chimbuko.provenance.nodes.nodecosts import NodeCost, node_costs
-from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
+from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get, post
 from chimbuko.viz.api.parameters import MAX_LIMIT, Limit, ListCursor
 
+Finding = Annotated[
+    str,
+    Meta(pattern="^[IR][1-9][0-9]{0,8}$", description="The id of an incident or a finding, as I12 or R3."),
+]
 IncidentId = Annotated[str, Meta(pattern="^I[0-9]{1,9}$", description="The id of an incident, as I12.")]
 
 
@@ -115,6 +121,37 @@ class OriginsAnswer(Answer, frozen=True, kw_only=True):
     """Core time that all incidents cost, in µs."""
     unknown_us: float
     """Core time in µs, out of `lost_us`, of incidents whose origin is not on record."""
+
+
+class MarkParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Mark of an incident or a finding."""
+
+    finding: Finding
+    state: Annotated[
+        MarkState | None,
+        Meta(description="State by the mark; null removes the mark."),
+    ]
+    note: Annotated[str, Meta(max_length=MOST_CHARACTERS, description="A note for others.")] = ""
+    author: Annotated[
+        str, Meta(max_length=80, description="Who marks it; by default the user that runs the server.")
+    ] = ""
+
+
+class MarkAnswer(Answer, frozen=True, kw_only=True):
+    """Mark that a finding has now."""
+
+    mark: Mark | None
+
+
+@post("/marks")
+def mark(run: ServedRun, wanted: MarkParameters) -> MarkAnswer:
+    """Mark an incident or a finding as known or ignored, or put a note to it; null removes its mark."""
+    found = Incidents(run.provenance.reader)
+    try:
+        mark = set_mark(found, run.feed.run, wanted.finding, wanted.state, wanted.note, wanted.author)
+    except ConfigError as error:
+        raise Missing(str(error)) from None
+    return MarkAnswer(mark=mark)
 
 
 @get("/incidents")

@@ -7,6 +7,7 @@ import { FIRST_VIEW, type List, type View } from '../shared/address/model/view';
 import * as api from '../shared/api/requests';
 import { view } from '../shared/address/address';
 import { question } from '../shared/session/question';
+import { notifies } from '../shared/session/settings';
 import { run, zero_us } from '../shared/session/session';
 import type { CallSummary, RankKey } from '../shared/api/types';
 
@@ -44,7 +45,7 @@ export const functions = question<FunctionLines>(
 
 /** Whether incidents are needed: also on their own page, to go to the next one, and on the timeline, for published quantities. */
 const isListed = computed(
-  () => isGlanced.value || view.value.page === 'incident' || (view.value.page === 'timeline' && run.value.value?.has_published === true),
+  () => isGlanced.value || notifies.value || view.value.page === 'incident' || (view.value.page === 'timeline' && run.value.value?.has_published === true),
 );
 const incidentsKey = computed(() => (isListed.value ? 'incidents' : null));
 export const incidents = question(
