@@ -116,6 +116,7 @@ class Incidents:
         sort: IncidentSort = "cost_us",
         with_short: bool = False,
         with_ignored: bool = True,
+        times: tuple[int, int] | None = None,
     ) -> IncidentPage:
         """Return a page of the list, the most costly or the first in time first.
 
@@ -125,9 +126,13 @@ class Incidents:
             Whether short delays that are reported together, as interruptions, are listed, too.
         with_ignored
             Whether incidents that are marked as ignored are listed, too.
+        times
+            Begin and end, in µs since the epoch, of the time in which incidents are wanted; None for all.
         """
         marks = marks_of(self._reader)
         shown = self._condition(with_short)
+        if times is not None:
+            shown = and_(shown, INCIDENTS.c.begin_us <= times[1], INCIDENTS.c.end_us >= times[0])
         if not with_ignored:
             shown = and_(shown, INCIDENTS.c.number.not_in(_ignored(marks)))
         column = INCIDENTS.c[sort]

@@ -295,6 +295,16 @@ def test_the_overview_has_the_time_of_each_step_with_incidents_and_chooses_steps
     page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=4)
     page.mouse.up()
     page.wait_for_url(re.compile(r"step=\d+\.\.\d+"))
+    first, last = map(int, re.findall(r"step=(\d+)\.\.(\d+)", page.url)[0])
+    chosen = [one for one in times.times if first <= one.step <= last]
+    within = chosen[0].start_us, chosen[-1].end_us
+    listed = Incidents(provenance.reader).page(LISTED, times=within)
+    assert 0 < listed.total < Incidents(provenance.reader).page(limit=1).total
+    settled(page)
+    ids = page.locator("[data-finding]").evaluate_all("lines => lines.map(line => line.dataset.finding)")
+    assert {one for one in ids if one.startswith("I")} == {one.id for one in listed.incidents}
+    worst = origins(provenance.reader, "rank", 1, within).origins[0]
+    assert page.locator(".ranks [data-rank]").first.get_attribute("data-rank") == f"0:{worst.rank}"
     page.get_by_label("What is shown over steps").select_option("ranks")
     page.wait_for_selector("[data-legend]")
 

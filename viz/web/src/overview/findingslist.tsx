@@ -13,7 +13,7 @@ import { Sentence } from '../shared/parts/sentence';
 import { Table } from '../shared/parts/table';
 import { ListChoice } from './listchoice';
 import { findingKey, findingsOf, summaryOf, type Finding } from './model/findings';
-import { incidents, LISTED } from './overview';
+import { incidents, incidentTimes, LISTED } from './overview';
 import type { IncidentsAnswer, IncidentSummary, MetricFinding, NodeCost, RecurrenceSummary } from '../shared/api/types';
 
 const orderOf = (found: IncidentsAnswer | null): string => (found === null ? '' : findingsOf(found).map(findingKey).join('\n'));
@@ -42,7 +42,7 @@ export function FindingsList() {
         </>
       }
       hold={held.handlers}
-      asks={{ json: incidentsRequest(LISTED), command: (directory) => incidentsCommand(directory, LISTED) }}
+      asks={{ json: incidentsRequest(LISTED, incidentTimes.value), command: (directory) => incidentsCommand(directory, LISTED) }}
       table={() => <FindingTable findings={findings} />}
     >
       {incidents.error.value !== null ? (

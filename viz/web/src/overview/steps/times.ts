@@ -1,17 +1,16 @@
 /** Time of threads over the steps that are shown: of the selected ranks, or of all. */
 
 import { computed } from '@preact/signals';
-import { summaryOf, findingsOf } from '../model/findings';
 import { stepTimesRequest } from './requests';
 import { view } from '../../shared/address/address';
+import type { Range } from '../../shared/address/model/ranges';
 import type { Course } from '../../shared/address/model/view';
 import { get } from '../../shared/api/http';
 import type { Request } from '../../shared/api/request';
 import type { StepTimesAnswer } from '../../shared/api/types';
 import { question } from '../../shared/session/question';
 import { shownSteps } from '../heatmap/grid';
-import { incidents } from '../overview';
-import { totalOf, type Happened } from './model/timelayout';
+import { totalOf } from './model/timelayout';
 
 /** Request for what is shown. */
 export const timesAsked = computed<Request>(() =>
@@ -34,12 +33,12 @@ export const course = computed<Course>(() => {
   return known !== undefined && known.every((one) => totalOf(one) === 0) ? 'ranks' : view.value.course;
 });
 
-/** Incidents and findings that began at some time. */
-export const happened = computed<Happened[]>(() =>
-  (incidents.value.value === null ? [] : findingsOf(incidents.value.value)).flatMap((one): Happened[] => {
-    if (one.kind === 'incident') return [{ id: one.incident.id, time_us: one.incident.begin_us, text: summaryOf(one).sentence }];
-    if (one.kind === 'metric' && one.metric.finding.begin_us > 0)
-      return [{ id: one.metric.id, time_us: one.metric.finding.begin_us, text: summaryOf(one).sentence }];
-    return [];
-  }),
-);
+/** Begin and end of the chosen steps, in µs since the epoch, as far as their times are known; null without a choice. */
+export const chosenTimes = computed<Range | null>(() => {
+  const { steps } = view.value;
+  const known = times.value.value?.times;
+  if (steps === null || known === undefined) return null;
+  const chosen = known.times.filter((one) => one.step + known.length > steps[0] && one.step <= steps[1]);
+  const [first, last] = [chosen[0], chosen[chosen.length - 1]];
+  return first === undefined || last === undefined ? null : [first.start_us, last.end_us];
+});
