@@ -44,6 +44,10 @@ class OriginList(msgspec.Struct, frozen=True):
     """Part of this time that incidents cost whose origin is not on record."""
 
 
+Times = tuple[int, int] | None
+"""Begin and end of a time in µs since the epoch; None for all."""
+
+
 def origins(reader: RunReader, by: OriginBy, limit: int, times: tuple[int, int] | None = None) -> OriginList:
     """Return ranks, or functions, by the core time that was lost because of them.
 
@@ -85,9 +89,7 @@ OriginKey = tuple[int, int]
 """Number of a program, and of one of its ranks or functions."""
 
 
-def _lost(
-    reader: RunReader, by: OriginBy, times: tuple[int, int] | None
-) -> dict[OriginKey, tuple[int, float]]:
+def _lost(reader: RunReader, by: OriginBy, times: Times) -> dict[OriginKey, tuple[int, float]]:
     """Return how many incidents began at each origin, and what they cost."""
     columns = INCIDENTS.c
     place = (columns.program, columns[by])

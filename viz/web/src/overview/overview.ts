@@ -21,8 +21,8 @@ export const LISTED = 30;
 const isOpen = computed(() => view.value.page === 'overview');
 /** Whether the headline, the budget and the worst findings are shown. */
 const isGlanced = computed(() => isOpen.value || view.value.page === 'wall');
-const rankKey = computed(() => (isOpen.value ? `${view.value.statistic} ${view.value.n} ${chosenTimes.value}` : null));
-const functionKey = computed(() => (isOpen.value ? `${view.value.by} ${view.value.n} ${chosenTimes.value}` : null));
+const rankKey = computed(() => (isOpen.value ? `${view.value.statistic} ${view.value.n} ${String(chosenTimes.value)}` : null));
+const functionKey = computed(() => (isOpen.value ? `${view.value.by} ${view.value.n} ${String(chosenTimes.value)}` : null));
 /** Ranking of ranks: by time lost at the origin or, in a run without incidents, by the time that their calls lost. */
 export const ranking = question<RankLines>(
   () => rankKey.value,
@@ -52,7 +52,7 @@ const isListed = computed(
 );
 /** Time in which incidents are wanted: that of the chosen steps on the overview, all elsewhere. */
 export const incidentTimes = computed(() => (isOpen.value ? chosenTimes.value : null));
-const incidentsKey = computed(() => (isListed.value ? `incidents ${incidentTimes.value}` : null));
+const incidentsKey = computed(() => (isListed.value ? `incidents ${String(incidentTimes.value)}` : null));
 export const incidents = question(
   () => incidentsKey.value,
   (signal) => api.getIncidents(LISTED, incidentTimes.value, signal),
