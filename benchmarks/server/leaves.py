@@ -44,7 +44,7 @@ class Clocked:
         self.cpu_s += time.process_time() - self._began_s
 
 
-def measure(load: Load, seconds: int) -> list[tuple[str, str]]:
+def measure(load: Load, seconds: int) -> list[tuple[str, ...]]:
     """Return each part with its CPU time in µs for one message of an agent."""
     schema = schema_of(AnalysisConfig().detector)
     agents = make_agents(load, Seconds(load, schema, KINDS[True]), schema, are_few_real=True)

@@ -17,13 +17,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from redis.cluster import RedisCluster
 
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
-from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.runbroker import RunBroker, RunKeys
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.runtime.runs.scratch import left_behind
 from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, STORE, Command, Outcome, Run, Start
@@ -330,7 +331,7 @@ def test_writers_and_leaf_servers_die_on_four_nodes(
             with network.inside(node):
                 agents.append(command("agent", folder, "--node", f"node{node}"))
                 agents[-1].wait_for_line("reads the streams")
-                streams = Path((folder / "streams").read_text()) / f"node{node}"
+                streams = Path(RunDirectory(folder).streams_path.read_text()) / f"node{node}"
                 recorded = marked / f"*-{ranks}.bp"
                 programs.append(command("replay", recorded, "--to", streams, "--pace", str(PACE)))
         outcome = Outcome(folder)
@@ -346,3 +347,19 @@ def test_writers_and_leaf_servers_die_on_four_nodes(
             assert agent.end() == 0, agent.output
         assert services.end() == 0, services.output
     assert_nothing_lost(outcome, marked)
+
+
+@pytest.mark.thorough
+def test_leaf_servers_are_on_other_nodes_of_a_cluster(start: Start, marked: Path, cluster: str) -> None:
+    shares = "--leaf-servers", "2", "--store-writers", "2", "--server-parts", "2"
+    run = start(
+        *("--replay", marked / "*.bp", "--pace", str(PACE), "--agents", str(AGENTS), "--period", "0.2"),
+        *("--no-dashboard", "--transport", "files", "--broker", cluster, *shares),
+    )
+    assert run.end() == 0, run.output
+    assert_nothing_lost(run, marked)
+    keys = [RunKeys(run.info.id, leaf=leaf) for leaf in range(3)]
+    with closing(connect(cluster)) as client:
+        assert isinstance(client, RedisCluster)
+        assert len({client.keyslot(one.part(0).deltas) for one in keys}) == 3
+        assert client.exists(*keys[0].all(2)) == 0
