@@ -1,6 +1,6 @@
 """Verbs that show what a run has found.
 
-May import capture.trace, cli.shared, core.calls, launcher.outcome, launcher.services,
+May import capture.trace, cli.shared, core.calls, core.statistics, launcher.outcome, launcher.services,
 provenance.compare, provenance.explain, provenance.export, provenance.incidents, provenance.nodes,
 provenance.query, provenance.store, runtime.process, runtime.protocol, runtime.runs, viz.http and
 viz.jobs.
