@@ -1,4 +1,7 @@
-"""Adds the library of compiled kernels to a wheel; all else about the package stands in pyproject.toml."""
+"""What a wheel holds beside the sources: compiled kernels, the page, and a manual page.
+
+All else about the package stands in pyproject.toml.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,21 @@ from setuptools.command.build_py import build_py
 
 WITHOUT_VARIABLE = "CHIMBUKO_PURE"
 """Environment variable for a wheel without the library, for any machine: its first run compiles kernels."""
+HERE = Path(__file__).parent
+PAGE = HERE / "viz" / "static" / "index.html"
+MANUAL = Path("build", "chimbuko.1")
 
 
-class WithKernels(build_py):
-    """Copies the sources, and compiles the kernels among them."""
+class Complete(build_py):
+    """Copies the sources, and makes what is made of them."""
 
     def run(self) -> None:
-        """Build the library beside the copied sources: its name is a fingerprint of them."""
+        """Build the page where it is not built yet, the manual page, and the library beside the copied
+        sources: its name is a fingerprint of them.
+        """
+        if not self.editable_mode and not PAGE.exists():
+            for words in (["npm", "ci", "--no-audit", "--no-fund"], ["npm", "run", "build"]):
+                subprocess.run(words, cwd=HERE / "viz" / "web", check=True)
         super().run()
         if self.editable_mode or not Platform.has_ext_modules(self.distribution):
             return
@@ -37,4 +48,15 @@ class Platform(Distribution):
         return not os.environ.get(WITHOUT_VARIABLE)
 
 
-setup(distclass=Platform, cmdclass={"build_py": WithKernels})
+def manual() -> list[tuple[str, list[str]]]:
+    """Write the manual page; return where it belongs. Who develops needs none."""
+    if "editable_wheel" in sys.argv or not {"bdist_wheel", "install"} & set(sys.argv):
+        return []
+    MANUAL.parent.mkdir(exist_ok=True)
+    words = [sys.executable, "-m", "chimbuko.cli.manual"]
+    text = subprocess.run(words, cwd=HERE, capture_output=True, text=True, check=True).stdout
+    MANUAL.write_text(text)
+    return [("share/man/man1", [str(MANUAL)])]
+
+
+setup(distclass=Platform, cmdclass={"build_py": Complete}, data_files=manual())

@@ -3,8 +3,9 @@
 Run: python -m benchmarks.comparison [--runs N] [--recorded] [--live N]
 
 Simulated runs, by how much a machine disturbs them: each of N runs is compared with each other one, and with
-each of N runs in which one function is slower, takes 80 ms more in 0.7 % of its calls ("rarely"), or is
-called more often by 10 % ("more calls"). So are three of them, drawn by chance, with three others ("3 a
+each of N runs in which one function is slower, takes 80 ms more in 0.7 % of its calls ("rarely"), is called
+more often by 10 % ("more calls"), is slower on one rank or becomes so, or is called once and takes twice as
+long. So are three of them, drawn by chance, with three others ("3 a
 side"), as often as there are pairs.
 --recorded does so with the recorded trace of the demo: as it is, and with one function lengthened. --live
 lets the demo's program run N times in both variants.
@@ -18,10 +19,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+
+import numpy as np
 
 from benchmarks.measuring import table
 from chimbuko.provenance.compare.profilemerging import merged
@@ -31,10 +34,12 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.lengthened import lengthen
 from tests.simulated_runs import (
+    PREEMPTED_US,
     Noise,
     SimulatedFunction,
     SimulatedRun,
     delayed,
+    half_longer,
     log_normal,
     make_run,
     says_a_difference,
@@ -59,7 +64,11 @@ FUNCTIONS = (
     SimulatedFunction("pack", log_normal(4.7, 0.2), 400),
     SimulatedFunction("sweep", two_modes(200.0, 0.1)),
 )
+OTHERWISE = "relax"
+"""Function of which half of the calls, as those of one of two ranks, take longer, or that becomes slower in
+the course of the run: its calls take as much longer on average as in the other cases."""
 CALLED_MORE, MORE_CALLS = ("relax", "residual"), "more calls"
+ONCE = "called once, twice as long"
 SLOWED = ("relax", "step", "send", "sweep")
 DELAYED = ("relax", "send")
 DELAYED_SHARE, DELAY_US = 0.007, 80_000.0
@@ -142,7 +151,10 @@ def simulated(folder: Path, name: str, noise: Noise, runs: int) -> list[tuple[st
         slower = {slowed: 1 + SHARE} if slowed else {}
         numbers = [next(seeds) for _ in range(runs)]
         return [
-            profile(make_run(folder / f"{name}-{seed}", functions, SimulatedRun(seed, noise, slower)))
+            replace(
+                profile(make_run(folder / f"{name}-{seed}", functions, SimulatedRun(seed, noise, slower))),
+                waited=_waited(functions, noise),
+            )
             for seed in numbers
         ]
 
@@ -155,11 +167,33 @@ def simulated(folder: Path, name: str, noise: Noise, runs: int) -> list[tuple[st
     for more in CALLED_MORE:
         called = made([_called_more(one) if one.name == more else one for one in FUNCTIONS])
         pairs.append((more, f"{more}, {MORE_CALLS}", called))
+    ways: dict[str, Callable[[SimulatedFunction], SimulatedFunction]] = {
+        "on one of two ranks": lambda one: replace(one, draw=half_longer(one.draw, 2 * SHARE)),
+        "in the course of the run": lambda one: replace(one, growth=2 * SHARE),
+    }
+    for title, way in ways.items():
+        changed = made([way(one) if one.name == OTHERWISE else one for one in FUNCTIONS])
+        pairs.append((OTHERWISE, f"{OTHERWISE}, {title}", changed))
+    # It takes 0.8 of 13 s, twice as long afterwards.
+    once = [SimulatedFunction("setup", log_normal(us, 0.02), 1, is_once=True) for us in (8e5, 16e5)]
+    pairs.append(("setup", ONCE, made([*FUNCTIONS, once[1]])))
+    first = {ONCE: made([*FUNCTIONS, once[0]])}
     return [
-        how(before, after, slowed, title.endswith(MORE_CALLS)).row(f"{name}{sides}", title)
+        how(first.get(title, before), after, slowed, title.endswith((MORE_CALLS, ONCE))).row(
+            f"{name}{sides}", title
+        )
         for sides, how in (("", compared), (", 3 a side", compared_in_threes))
         for slowed, title, after in pairs
     ]
+
+
+def _waited(functions: Sequence[SimulatedFunction], noise: Noise) -> float:
+    """What samples of the node would say: the share of the time that calls lose to others."""
+    random = np.random.default_rng(0)
+    calls = sum(one.calls_per_tick for one in functions)
+    ran_us = sum(float(one.draw(random, 1000).mean()) * one.calls_per_tick for one in functions)
+    waited_us = calls * noise.preempted * PREEMPTED_US
+    return waited_us / (ran_us + waited_us)
 
 
 def _delayed(function: SimulatedFunction) -> SimulatedFunction:

@@ -1,10 +1,14 @@
 """Anomalies per CPU-second that the provenance store takes, by how many come in one transaction.
 
-Run: python benchmarks/store.py [--anomalies N] [--rounds N] [--store URL]
+Run: python benchmarks/store.py [--anomalies N] [--rounds N] [--store URL] [--writers N ...]
 
 All ways are measured in turn, in each round into a fresh store or run, so that their ratios hold on a
 machine that is busy with other things too. A PostgreSQL server's own CPU time is not seen: there the
 time is what passed.
+
+With ``--writers`` so many processes at once store the anomalies of ranks of their own, in one run. What they
+take in all by the clock depends on the cores that are idle, so the CPU time of a writer for each anomaly, and
+the time for which all others wait, stand beside it.
 """
 
 from __future__ import annotations
@@ -13,10 +17,15 @@ import argparse
 import statistics
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import Manager, get_context
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import msgspec
+from sqlalchemy import event
 
 from chimbuko.core.calls.record import (
     CallRecord,
@@ -32,6 +41,7 @@ from chimbuko.core.calls.recordarrays import pack
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.store.statements import Turn
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch
 from chimbuko.runtime.runs.directory import RunInfo
@@ -160,13 +170,105 @@ def anomalies_per_second(url: str, run_id: str, records: list[CallRecord], way: 
     return len(records) / seconds
 
 
+@dataclass(frozen=True)
+class Share:
+    """What one of several writers has stored, and what it took."""
+
+    anomalies: int
+    began_s: float
+    ended_s: float
+    cpu_s: float
+    alone_s: float
+    """CPU time in which the others had to wait."""
+
+
+def store_share(url: str, run_id: str, number: int, anomalies: int, start: Barrier) -> Share:
+    """Be one of several writers."""
+    way, rank = WAYS[1], 1_000 * number
+    transactions = [
+        [
+            msgspec.structs.replace(
+                one,
+                stream=f"0:{rank + at}",
+                steps=[msgspec.structs.replace(step, rank=rank + at) for step in one.steps],
+                health=msgspec.structs.replace(one.health, rank=rank + at),
+            )
+            for at, one in enumerate(batches)
+        ]
+        for batches in way.transactions([record(number) for number in range(anomalies)])
+    ]
+    alone = Alone()
+    engine = open_for_writing(url)
+    writer = Writer(engine, run_id, number)
+    writer.write(transactions[0])
+    event.listen(engine, "after_cursor_execute", alone.note)
+    event.listen(engine, "commit", alone.over)
+    start.wait()
+    began_s, before_s = time.monotonic(), time.process_time()
+    for batches in transactions[1:]:
+        writer.write(batches)
+    ended_s, cpu_s = time.monotonic(), time.process_time() - before_s
+    close(engine)
+    return Share(way.per_batch * way.batches * (len(transactions) - 1), began_s, ended_s, cpu_s, alone.cpu_s)
+
+
+class Alone:
+    """CPU time of one writer in which it keeps the others from writing: on SQLite from the first look on."""
+
+    def __init__(self) -> None:
+        self.cpu_s = 0.0
+        self._since_s: float | None = None
+
+    def note(self, connection: Any, cursor: Any, statement: str, values: Any, *others: Any) -> None:
+        """Note a statement that was executed."""
+        is_last_turn = "pg_advisory_xact_lock" in statement and values[0] & 0xFFFF == Turn.SUMS
+        if self._since_s is None and (is_last_turn or connection.dialect.name == "sqlite"):
+            self._since_s = time.process_time()
+
+    def over(self, connection: Any) -> None:
+        """Note that the transaction is over, but for its commit."""
+        if self._since_s is not None:
+            self.cpu_s += time.process_time() - self._since_s
+            self._since_s = None
+
+
+def store_by_several(url: str, writers: int, anomalies: int) -> str:
+    """Let several writers store their shares at once, and return what that took as a line."""
+    run_id = f"by {writers} writers"
+    engine = open_for_writing(url)
+    Writer(engine, run_id).write_run(msgspec.structs.replace(RUN, id=run_id))
+    engine.dispose()
+    with Manager() as manager, ProcessPoolExecutor(writers, get_context("spawn")) as pool:
+        start = manager.Barrier(writers)
+        begun = [
+            pool.submit(store_share, url, run_id, number, anomalies // writers, start)
+            for number in range(1, writers + 1)
+        ]
+        shares = [one.result() for one in begun]
+    stored = sum(one.anomalies for one in shares)
+    took_s = max(one.ended_s for one in shares) - min(one.began_s for one in shares)
+    cpu_us = 1e6 * sum(one.cpu_s for one in shares) / stored
+    alone_us = 1e6 * sum(one.alone_s for one in shares) / stored
+    return (
+        f"{stored / took_s:10,.0f} anomalies/s by {writers} writers; "
+        f"{cpu_us:.0f} µs of CPU time each, {alone_us:.0f} µs of it alone"
+    )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--anomalies", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--store", help="URL of an empty store; default: SQLite files in a temporary folder")
+    parser.add_argument("--writers", type=int, nargs="+", default=[], help="processes that write at once")
     options = parser.parse_args()
+    for writers in options.writers:
+        with tempfile.TemporaryDirectory() as folder:
+            url = options.store or f"sqlite:///{folder}/provenance.sqlite"
+            print(store_by_several(url, writers, options.anomalies))
+    if options.writers:
+        return
     records = [record(number) for number in range(options.anomalies)]
     measured: dict[Way, list[float]] = {way: [] for way in WAYS}
     for number in range(options.rounds):

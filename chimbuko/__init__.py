@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from chimbuko.provenance.export.frames import open_frames as open
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["__version__", "open"]
 
 

@@ -38,6 +38,7 @@ PUBLIC = {
     "chimbuko.observe.namespaces.client.client": ("Namespace",),
     "chimbuko.workflow": (),
     "chimbuko.errors": (),
+    "chimbuko.plugins": (),
 }
 """Modules with the names of theirs that users meet; where none is given, all that they make public."""
 _REPOSITORY = re.compile(r"\[([^\]]+)\]\((?:\.\./)+((?!(?:start|howto|reference|internals|images)/)[^)]+)\)")
@@ -47,7 +48,7 @@ def verbs() -> str:
     """Return usage, description and options of each verb."""
     return "\n\n".join(
         f"## {heading}\n\n" + "\n\n".join(_command(command, words) for words, command in _under(names))
-        for heading, names in SECTIONS.values()
+        for heading, names in SECTIONS.items()
     )
 
 
@@ -58,7 +59,10 @@ def _under(names: Mapping[str, str]) -> Iterator[tuple[str, click.Command]]:
         assert command is not None
         yield name, command
         if isinstance(command, click.Group):
-            yield from ((f"{name} {verb}", inner) for verb, inner in command.commands.items())
+            context = click.Context(command)
+            for verb in command.list_commands(context):
+                if (inner := command.get_command(context, verb)) is not None:
+                    yield f"{name} {verb}", inner
 
 
 def _command(command: click.Command, words: str) -> str:

@@ -29,6 +29,8 @@ Draw = Callable[[np.random.Generator, int], Float64Array]
 """Runtimes of so many calls, in µs."""
 
 TICKS = 40
+PREEMPTED_US = 4000.0
+"""Time that a preempted call loses on average."""
 PROGRAM = "heat2d"
 _COLUMNS = BUCKETED_PROFILE.slices
 
@@ -56,6 +58,10 @@ class SimulatedFunction:
     name: str
     draw: Draw
     calls_per_tick: int = 100
+    growth: float = 0.0
+    """Share by which its calls take longer at the end of the run than at its beginning."""
+    is_once: bool = False
+    """Whether it is called in the first tick only."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,11 @@ def two_modes(median_us: float, sigma: float) -> Draw:
 def delayed(draw: Draw, share: float, delay_us: float) -> Draw:
     """A share of the calls takes so much longer."""
     return lambda random, count: draw(random, count) + delay_us * (random.random(count) < share)
+
+
+def half_longer(draw: Draw, share: float) -> Draw:
+    """Return a law by which every other call takes longer."""
+    return lambda random, number: draw(random, number) * np.where(np.arange(number) % 2, 1.0 + share, 1.0)
 
 
 def make_run(folder: Path, functions: Sequence[SimulatedFunction], run: SimulatedRun) -> RunDirectory:
@@ -128,10 +139,13 @@ def _learn(
     for tick in range(TICKS):
         rows = BUCKETED_PROFILE.empty(len(functions))
         for at, function in enumerate(functions):
+            if function.is_once and tick:
+                continue
             factor = run.slower.get(function.name, 1.0) * np.exp(machine[tick] + own[at][tick])
+            factor *= 1.0 + function.growth * tick / (TICKS - 1)
             runtimes_us = factor * function.draw(random, function.calls_per_tick)
             lost = random.random(function.calls_per_tick) < run.noise.preempted
-            runtimes_us[lost] += random.exponential(4000.0, int(lost.sum()))
+            runtimes_us[lost] += random.exponential(PREEMPTED_US, int(lost.sum()))
             # Clocks count whole µs.
             rows[at] = _row(np.floor(runtimes_us + random.random(function.calls_per_tick)))
         learned.merge(numbers, BUCKETED_PROFILE.pack(rows))

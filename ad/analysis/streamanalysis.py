@@ -17,14 +17,19 @@ from chimbuko.ad.calls.launches import Launches
 from chimbuko.ad.calls.reportedcalls import ReportedCalls, Reports
 from chimbuko.ad.calls.selection import CallLaunches, FloodLimit, Selection, StepCounters
 from chimbuko.ad.calls.stacks import MAIN_THREAD, CallStacks
+from chimbuko.ad.calls.threadtimes import ThreadTimes
 from chimbuko.ad.calls.windows import StepFacts, Windows
+from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, UInt8Array
 from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.calls.timekind import TimeKind
 from chimbuko.core.config import METRICS, AnalysisConfig
 from chimbuko.core.sourcecensus import CALLS_SEEN, SourceCensus, parse_census
 from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.runtime.protocol.messages import PathTimes
+
+_SPENT = StepCount.__struct_fields__[-len(TimeKind) :]
 
 
 class StepResult(msgspec.Struct, frozen=True):
@@ -154,6 +159,7 @@ class StreamAnalysis:
         self._traffic = Traffic(identity.program, identity.rank)
         is_exclusive, schema = config.metric == METRICS[0], self._detection.schema
         self._paths = CallPaths()
+        self._by_thread = ThreadTimes()
         self._paces = RankSpeeds(identity.program, identity.rank, schema, is_exclusive, config.period_us)
         self._names = StreamNames()
         self._has_ended = False
@@ -169,8 +175,9 @@ class StreamAnalysis:
         built = self._build(self._number(step, names))
         selected = self._select(self._judge(self._follow_paths(built)))
         records = self._record(selected, self._describe(selected))
-        count = self._count(selected)
-        self._totals.add(step, count, self._launches.gpu_us(built.stacks))
+        gpu_us = self._launches.gpu_us(built.stacks)
+        count = self._count(selected, gpu_us)
+        self._totals.add(step, count, gpu_us)
         calls, left_out = built.stacks.calls, selected.selection.left_out
         return StepResult(records, count, _by_name(calls["function"][left_out], names))
 
@@ -196,6 +203,7 @@ class StreamAnalysis:
         # Callees that are left out are found by the paths of the steps before.
         self._detection.read_left_out(built.stacks, built.of.names, self._paths)
         self._paths.read(built.stacks, self._detection.usual)
+        self._by_thread.read(built.stacks)
         return _OnPaths(built)
 
     def _judge(self, on_paths: _OnPaths) -> _Judged:
@@ -232,10 +240,11 @@ class StreamAnalysis:
         )
         return self._launches.complete(records)
 
-    def _count(self, selected: _Selected) -> StepCount:
+    def _count(self, selected: _Selected, gpu_us: int) -> StepCount:
         counted, built = selected.counted, selected.of.of
         is_flagged = counted.is_anomaly
         anomalies = int(np.count_nonzero(is_flagged))
+        computing_us, *other_us = self._paths.spent_us(built.of.names)
         return StepCount(
             program=self._identity.program,
             rank=self._identity.rank,
@@ -246,6 +255,7 @@ class StreamAnalysis:
             anomalies=anomalies,
             severity_us=float(counted.severity_us[is_flagged].sum()) if anomalies else 0.0,
             highest_score=float(counted.score[is_flagged].max(initial=0.0)) if anomalies else 0.0,
+            **dict(zip(_SPENT, (max(0, computing_us - gpu_us), *other_us), strict=True)),
         )
 
     def follow(self, first_step: int, totals: StreamHealth | None) -> None:
@@ -344,10 +354,12 @@ class StreamAnalysis:
 
     def path_times(self) -> PathTimes:
         """Return the runtimes of the stream's calls by call path."""
-        rows = busiest(self._paths.times())
+        rows, kept = busiest(self._paths.times())
+        threads = self._by_thread.unequal(rows["function"], kept, self._processor_threads())
         timers, at = np.unique(rows["function"][1:], return_inverse=True)
         rows["function"][1:] = at
-        return PathTimes([self._names.timer_name(timer) for timer in timers.tolist()], rows.tobytes())
+        names = [self._names.timer_name(timer) for timer in timers.tolist()]
+        return PathTimes(names, rows.tobytes(), threads.tobytes())
 
     def health(self, state: str) -> StreamHealth:
         """Return running totals of the stream."""
@@ -377,13 +389,19 @@ class StreamAnalysis:
 
     def _thread_times(self) -> tuple[int, int]:
         """Return the number of threads that are no GPU's, and their time from first to last events."""
-        stacks = self._stacks
-        threads = stacks.threads[: stacks.thread_count]
-        is_gpu = np.zeros(len(threads), np.bool_)
-        is_gpu[: len(self._launches.is_gpu)] = self._launches.is_gpu[: len(threads)] != 0
-        first_us, last_us = (threads[name][~is_gpu].astype(np.int64) for name in ("first_time", "last_time"))
+        threads = self._processor_threads()
+        first_us, last_us = (threads[name].astype(np.int64) for name in ("first_time", "last_time"))
         spans_us = np.maximum(last_us - first_us, 0)[first_us > 0]
         return len(spans_us), int(spans_us.sum())
+
+    def _processor_threads(self) -> Rows:
+        """Return the ``THREAD`` rows of threads that are no GPU's; those of GPUs have no id and no time."""
+        threads = self._stacks.threads[: self._stacks.thread_count].copy()
+        is_gpu = np.zeros(len(threads), np.bool_)
+        is_gpu[: len(self._launches.is_gpu)] = self._launches.is_gpu[: len(threads)] != 0
+        threads["id"][is_gpu] = NONE
+        threads["first_time"][is_gpu] = 0
+        return threads
 
 
 def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:

@@ -9,9 +9,11 @@ import numpy as np
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.kernels.callpaths import follow_paths, note_looks
-from chimbuko.core.arrays import BoolArray, Int64Array, Rows, UInt8Array, as_table
+from chimbuko.core.arrays import BoolArray, Float64Array, Int64Array, Rows, UInt8Array, as_table
 from chimbuko.core.calls.pathtable import MOST_PATHS, PATH_TIME, PathTable
+from chimbuko.core.calls.timekind import TimeKind, time_kind
 from chimbuko.core.kernels.paths import NONE, OTHERS
+from chimbuko.core.traceschema import StreamNames
 
 MOST_DEPTH = 64
 """Maximum depth of a call path: deeper calls have none, as a recursion would have one for each level."""
@@ -44,6 +46,10 @@ class CallPaths:
         self._handed_out = self._table.all[:0]
         self._times = np.zeros(1, PATH_TIME)
         """``PATH_TIME`` rows of what was handed out."""
+        self._kinds: Int64Array = np.zeros(1, np.int64)
+        """``TimeKind`` of each path."""
+        self._told_us: Float64Array = np.zeros(len(TimeKind))
+        """Time by kind, of what is not handed out yet, up to the step before."""
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_handed_out": None}
@@ -77,6 +83,17 @@ class CallPaths:
         note_looks(
             stacks.calls, stacks.count, as_table(looks), stacks.numbers_of(looks["thread"]), self._table.all
         )
+
+    def spent_us(self, names: StreamNames) -> list[int]:
+        """Return the time of each ``TimeKind`` in the step that was read last, in µs; call it once a step."""
+        rows, kinds = self._table.rows, self._kinds
+        if len(kinds) < len(rows):
+            new = rows["function"][len(kinds) :].tolist()
+            self._kinds = kinds = np.append(kinds, [time_kind(names.timer_name(timer)) for timer in new])
+        total_us: Float64Array = np.bincount(kinds, rows["spent_us"], len(TimeKind))
+        step_us = total_us - self._told_us
+        self._told_us = total_us
+        return [max(0, int(us)) for us in step_us.tolist()]
 
     def callers(self, called: BoolArray, is_passed_on: UInt8Array) -> BoolArray:
         """Return which functions call any of these, bool[timers]; where ``is_passed_on`` is set for a caller,
@@ -129,11 +146,13 @@ class CallPaths:
         handed_out.view(np.uint8)[:] = rows.view(np.uint8)
         self._times = self.times()
         self._table.forget_calls()
+        self._told_us = np.zeros(len(TimeKind))
         return handed_out
 
 
-def busiest(times: Rows, most: int = MOST_TIMES) -> Rows:
-    """Return the ``PATH_TIME`` rows with the most inclusive time, and ``OTHERS`` for all others.
+def busiest(times: Rows, most: int = MOST_TIMES) -> tuple[Rows, Int64Array]:
+    """Return the ``PATH_TIME`` rows with the most inclusive time, and ``OTHERS`` for all others; and where
+    these rows stand in ``times``.
 
     Callers stand before what they call, and none of them is left out.
     """
@@ -149,8 +168,9 @@ def busiest(times: Rows, most: int = MOST_TIMES) -> Rows:
     kept = np.sort(by_time[below[by_time] > 0][:most])
     numbers = np.full(len(times) + 1, NONE, np.int32)
     numbers[kept] = np.arange(1, 1 + len(kept))
-    found = times[[OTHERS, *kept]]
+    chosen = np.array([OTHERS, *kept], np.int64)
+    found = times[chosen]
     found["parent"][1:] = numbers[found["parent"][1:]]
     for name in ("calls", "exclusive_us"):
         found[name][OTHERS] = times[name].sum() - found[name][1:].sum()
-    return found
+    return found, chosen

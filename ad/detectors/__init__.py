@@ -9,7 +9,6 @@ runtimes into judgements. It keeps no state: what is known is in the table, whic
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Protocol
 
 import msgspec
@@ -17,7 +16,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from chimbuko.core.arrays import BoolArray, Float64Array
-from chimbuko.core.config import DETECTORS, AnalysisConfig
+from chimbuko.core.config import AnalysisConfig, detector_entry
+from chimbuko.core.plugins import imported
 from chimbuko.core.statistics.schema import TableSchema
 
 
@@ -108,6 +108,7 @@ def make_detector(config: AnalysisConfig) -> Detector:
     """
     config.check_detector()
     # Loaded here because each loads kernels, and most of the command line needs none.
-    module, _, name = DETECTORS[config.detector].maker.rpartition(".")
-    maker: Callable[[AnalysisConfig], Detector] = getattr(import_module(f"{__name__}.{module}"), name)
+    entry = detector_entry(config.detector)
+    assert entry is not None
+    maker: Callable[[AnalysisConfig], Detector] = imported(entry.maker, __name__)
     return maker(config)

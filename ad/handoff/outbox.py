@@ -14,17 +14,19 @@ from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.ad.handoff.telemetryoutbox import PathOutbox, TelemetryOutbox
 from chimbuko.core.calls.record import StepCount
+from chimbuko.core.calls.timekind import TimeKind
 from chimbuko.core.statistics.schema import FLAGS, TableSchema
 from chimbuko.core.traceschema import MAX_TIMERS
 
 MOST_STEPS = 4096
-"""Maximum number of steps that are counted while nobody takes them, 200 kB; then what was learned stays with
+"""Maximum number of steps that are counted while nobody takes them, 400 kB; then what was learned stays with
 the stream's process.
 """
 
 _STEP = np.dtype(
     [(name, np.int64) for name in ("step", "start_us", "end_us", "calls", "anomalies")]
     + [(name, np.float64) for name in ("severity_us", "highest_score")]
+    + [(name, np.int64) for name in StepCount.__struct_fields__[-len(TimeKind) :]]
 )
 
 

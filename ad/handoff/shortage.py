@@ -95,7 +95,7 @@ class ShortageCells:
 
 
 WORDS = {
-    StreamPart.RECORDER: "flight recorder; 'chimbuko recall' finds nothing",
+    StreamPart.RECORDER: "flight recorder; 'chimbuko runs recall' finds nothing",
     StreamPart.OPEN_CALLS: "list of open calls; overdue ones are not seen",
     StreamPart.CHECKPOINT: "checkpoint; a reader that takes over begins behind a gap",
     StreamPart.FINDINGS: "findings; they wait in memory, the most severe if they are many",

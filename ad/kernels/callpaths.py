@@ -182,6 +182,27 @@ def follow_paths(
 
 
 @kernel
+def add_by_thread(calls: Table, total: int, paths: int, times: Table) -> None:
+    """Add the calls that ended in the step to the times of their threads.
+
+    Parameters
+    ----------
+    calls, total
+        ``CALL`` rows with their paths, and their number.
+    paths, times
+        Number of paths of each thread, and ``THREAD_TIME[threads * paths]``; threads and paths beyond are
+        left out, and so are doubtful calls.
+    """
+    for at in range(total):
+        call = calls[np.uint64(at)]
+        row = int(call.thread) * paths + int(call.path)
+        if call.exit != 0 and call.doubts == 0 and call.path < paths and row < len(times):
+            time = times[np.uint64(row)]
+            time.calls += 1
+            time.exclusive_us += np.int64(call.exit - call.entry - call.child_us)
+
+
+@kernel
 def note_looks(calls: Table, total: int, looks: Table, threads: npt.NDArray[np.int32], rows: Table) -> None:
     """Add looks at threads to the paths of the innermost calls that were open then.
 

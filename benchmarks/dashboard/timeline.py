@@ -71,7 +71,7 @@ def make(folder: Path, calls: int) -> tuple[RunDirectory, float, float]:
     rows_per_step = math.ceil(calls * ROWS_PER_CALL / STEPS)
     write_trace(folder / STREAM, SyntheticTrace(rows_per_step), STEPS)
     analysed_s = seconds_of("run", "--trace", str(folder / STREAM), "--output", str(path), "--no-dashboard")
-    indexed_s = seconds_of("index", str(path))
+    indexed_s = seconds_of("runs", "index", str(path))
     return RunDirectory(path), analysed_s, indexed_s
 
 

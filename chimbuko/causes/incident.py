@@ -24,6 +24,8 @@ class Waited(msgspec.Struct, frozen=True):
     """Id of its main cause."""
     is_flagged: bool = True
     """Whether it is abnormal itself; often its function takes as long for other reasons."""
+    thread: int = 0
+    """Thread of its rank that it was on."""
 
 
 class NodeLoss(msgspec.Struct, frozen=True):
@@ -79,6 +81,8 @@ class Incident(msgspec.Struct, frozen=True):
     """Losses of ranks by the samples of a node. Where the origin is no call the first one is the origin."""
     is_of_all: bool = False
     """Whether all ranks of the program that are known, and more than one, were stopped together."""
+    thread: int = 0
+    """Thread of the origin; 0 if it is not on record."""
     told_before: str = ""
     """Earlier sentence about the incident, before another origin or cause was found; empty for none."""
 

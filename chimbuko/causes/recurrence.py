@@ -22,6 +22,10 @@ class RecurrenceKind(StrEnum):
     """Ranks that are slower than the others all the time: those of one node, in most of what they compute, or
     those that take longer in the same functions.
     """
+    SLOW_THREADS = "slow threads"
+    """Threads that take longer than others of their rank in the same functions all the time."""
+    LATE_THREADS = "late threads"
+    """A thread of ranks for which the others wait at the same barrier again and again."""
 
 
 class Recurrence(msgspec.Struct, frozen=True):
@@ -59,13 +63,15 @@ class Recurrence(msgspec.Struct, frozen=True):
     """Runtime of calls relative to that at first, of a drift; relative to other ranks, of slow ranks."""
     node: str = ""
     """Node of slow ranks."""
+    threads: list[int] = []
+    """Slow threads, each on one of ``ranks`` at least."""
     cause: str = ""
     """Id of the cause in the node by which such calls lost most time; empty if it is not known, or not in
     the node.
     """
     by: str = ""
     """Process that took their cores, if it was mostly one or several from outside the program, or the limit
-    that kept them from these; of a deadlock, who waits for what.
+    that kept them from these; of a deadlock, who waits for what; the slow thread.
     """
     ranks_there: int = 0
     """Number of ranks that share ``cores``; 0 if each has one of its own, or nobody waited for a core."""

@@ -43,15 +43,24 @@ def lost_time(cost_us: float, ranks: int = 1) -> str:
 
 def ranks_in_words(ranks: Iterable[int]) -> str:
     """Return ranks as ``rank 3``, ``ranks 1, 2 and 5`` or ``512 ranks (0-255, 512-767)``."""
-    listed = sorted(set(ranks))
+    return _in_words(ranks, "ranks")
+
+
+def threads_in_words(threads: Iterable[int]) -> str:
+    """Return threads as ``ranks_in_words`` does ranks."""
+    return _in_words(threads, "threads")
+
+
+def _in_words(numbers: Iterable[int], nouns: str) -> str:
+    listed = sorted(set(numbers))
     if len(listed) == 1:
-        return f"rank {listed[0]}"
+        return f"{nouns[:-1]} {listed[0]}"
     if len(listed) <= MOST_RANKS:
-        return f"ranks {', '.join(map(str, listed[:-1]))} and {listed[-1]}"
+        return f"{nouns} {', '.join(map(str, listed[:-1]))} and {listed[-1]}"
     ranges = _ranges(listed)
     shown = ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in ranges[:MOST_RANKS])
     more = ", ..." if len(ranges) > MOST_RANKS else ""
-    return f"{number_of(len(listed), 'ranks')} ({shown}{more})"
+    return f"{number_of(len(listed), nouns)} ({shown}{more})"
 
 
 def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:

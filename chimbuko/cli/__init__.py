@@ -1,4 +1,4 @@
-"""The command line: one file per verb, in a sub-package for each kind of verb.
+"""The command line: one file per verb, in the sub-packages.
 
 May import launcher and runtime.process.
 It begins in ``start``.
@@ -7,8 +7,10 @@ It begins in ``start``.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,73 +23,61 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 SECTIONS = {
-    "execute": (
-        "Run an analysis",
-        {
-            "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
-            "trace": "Run a program with its functions and messages recorded.",
-            "cc": "Compile C or C++ so that annotated functions are recorded.",
-            "cc-flags": "Print how to compile a program so that its functions are recorded.",
-            "monitor": "Watch a program's threads and cores, without a trace.",
-            "filter": "Propose functions to leave out of the trace.",
-            "simulate": "Make up a run from a description, with known delays.",
-            "replay": "Feed recorded traces to readers as if the application ran now.",
-            "follow": "Feed traces that other tools are writing to an analysis.",
-            "launch": "Print the job script of a run on many nodes.",
-            "serve": "Run the services of a run on many nodes.",
-            "agent": "Read the streams of this node, for a run on many nodes.",
-            "stop": "End a run on many nodes.",
-        },
-    ),
-    "inspect": (
-        "See what was found",
-        {
-            "report": "Write a run as one page that can be mailed.",
-            "view": "Show runs in the browser; Ctrl-C ends it.",
-            "incidents": "List what was slow and why, each delay once.",
-            "nodes": "What nodes did, and what was wrong there.",
-            "query": "List abnormal calls, worst first.",
-            "show": "Show one call, incident or finding with all that is known of it.",
-            "compare": "Compare two runs: what is slower, new, gone, more often abnormal.",
-            "recall": "Write a trace of what all ranks did around a call.",
-            "sql": "Ask a run's database in SQL; nothing can be changed.",
-            "export": "Write a run for Perfetto, speedscope, notebooks and other tools.",
-        },
-    ),
-    "plan": (
-        "Say what an analysis costs, and where it should run",
-        {
-            "model": "Predict where in-situ tasks run best, from few measurements.",
-            "overhead": "Measure what tracing and analysis cost a program.",
-        },
-    ),
-    "observe": (
-        "Observe a workflow",
-        {
-            "workflow": "Run a workflow's tasks with services, analysis and monitors.",
-            "task": "Report tasks of your own workflow engine.",
-            "namespaces": "Serve, publish and read observations of a workflow.",
-        },
-    ),
-    "maintain": (
-        "Look after runs and machines",
-        {
-            "runs": "List, rename, delete, archive, import or prune runs.",
-            "relabel": "Judge the recorded calls again, by the final model.",
-            "merge": "Put traces of any formats together into one, on one clock.",
-            "index": "Make a recorded trace ready for the dashboard's timeline.",
-            "deliver": "Store what agents could not deliver.",
-            "doctor": "Check this machine before a run.",
-            "warmup": "Compile all kernels into a library beside the package.",
-        },
-    ),
+    "Run and record a program": {
+        "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
+        "attach": "Record a Python program that runs already, with the analysis beside it.",
+        "trace": "Run a program with its functions and messages recorded.",
+        "monitor": "Watch a program's threads and cores, without a trace.",
+        "cc": "Compile C or C++ so that annotated functions are recorded.",
+        "cc-flags": "Print how to compile a program so that its functions are recorded.",
+        "overhead": "Measure what tracing and analysis cost a program.",
+    },
+    "See what was found": {
+        "incidents": "List what was slow and why, each delay once.",
+        "show": "Show one call, incident or finding with all that is known of it.",
+        "view": "Show runs in the browser; Ctrl-C ends it.",
+        "report": "Write a run as one page that can be mailed.",
+        "compare": "Compare two runs: what is slower, new, gone, more often abnormal.",
+        "history": "Show what changed over the runs of a program, when, and how sure that is.",
+        "query": "List abnormal calls, worst first.",
+        "nodes": "What nodes did, and what was wrong there.",
+        "sql": "Ask a run's database in SQL; nothing can be changed.",
+        "export": "Write a run for Perfetto, speedscope, notebooks and other tools.",
+        "runs": "List, rename, delete, archive, import, prune or complete runs.",
+    },
+    "Work with traces": {
+        "merge": "Put traces of any formats together into one, on one clock.",
+        "follow": "Feed traces that other tools are writing to an analysis.",
+        "replay": "Feed recorded traces to readers as if the application ran now.",
+        "filter": "Propose functions to leave out of the trace.",
+        "simulate": "Make up a run from a description, with known delays.",
+    },
+    "Run on many nodes": {
+        "launch": "Print the job script of a run on many nodes.",
+        "serve": "Run the services of a run on many nodes.",
+        "agent": "Read the streams of this node, for a run on many nodes.",
+        "stop": "End a run on many nodes.",
+    },
+    "Plan and observe workflows": {
+        "model": "Predict where in-situ tasks run best, from few measurements.",
+        "workflow": "Run a workflow's tasks with services, analysis and monitors.",
+        "task": "Report tasks of your own workflow engine.",
+        "namespaces": "Serve, publish and read observations of a workflow.",
+    },
+    "Look after this installation": {
+        "doctor": "Check this machine before a run.",
+        "warmup": "Compile all kernels into a library beside the package.",
+        "plugins": "List what installed packages add to Chimbuko.",
+    },
 }
-"""The verbs by the sub-package that holds them. What each does is given as its own help begins, which need
-not be loaded to say so."""
+"""The verbs by their subject. What each does is given as its own help begins, which need not be loaded to say
+so."""
+VERBOSE = "-v"
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell."""
-VERBS = {verb: text for _, verbs in SECTIONS.values() for verb, text in verbs.items()}
-_PACKAGES = {verb: package for package, (_, verbs) in SECTIONS.items() for verb in verbs}
+VERBS = {verb: text for verbs in SECTIONS.values() for verb, text in verbs.items()}
+_PACKAGES = ("execute", "inspect", "maintain", "observe", "plan")
+"""Sub-packages with the modules of the verbs."""
 
 
 class _Verbs(click.Group):
@@ -132,7 +122,7 @@ class _Verbs(click.Group):
         return [*(Item(verb, help=text) for verb, text in verbs.items()), *options]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for heading, verbs in SECTIONS.values():
+        for heading, verbs in SECTIONS.items():
             with formatter.section(heading):
                 formatter.write_dl(list(verbs.items()))
 
@@ -140,6 +130,14 @@ class _Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except ChimbukoError as error:
+            # Loaded here: no verb that does its work needs it.
+            from chimbuko.runtime.process.lifetime import is_verbose
+
+            if is_verbose():
+                # A module that takes 10 ms to load.
+                import traceback
+
+                traceback.print_exc()
             print(f"chimbuko: {visible(str(error))}", file=sys.stderr)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
@@ -147,7 +145,9 @@ class _Verbs(click.Group):
 
 
 def _module(verb: str) -> Any:
-    return importlib.import_module(f"chimbuko.cli.{_PACKAGES[verb]}.{verb.replace('-', '')}")
+    name, here = verb.replace("-", ""), Path(__file__).parent
+    package = next(one for one in _PACKAGES if (here / one / f"{name}.py").exists())
+    return importlib.import_module(f"chimbuko.cli.{package}.{name}")
 
 
 def start(heed_ctrl_c: Callable[[], object]) -> None:
@@ -158,7 +158,7 @@ def start(heed_ctrl_c: Callable[[], object]) -> None:
     heed_ctrl_c
         Called when all is loaded that is needed to tell of Ctrl-C; before, it just ends the process.
     """
-    if sys.argv[1:2] == ["run"]:
+    if [word for word in sys.argv[1:] if word != VERBOSE][:1] == ["run"]:
         from chimbuko.launcher.application import part
 
         heed_ctrl_c()
@@ -168,14 +168,34 @@ def start(heed_ctrl_c: Callable[[], object]) -> None:
     main()
 
 
+def _be_verbose(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted:
+        # Loaded here, as above.
+        from chimbuko.runtime.process.lifetime import LOG_VARIABLE
+
+        os.environ[LOG_VARIABLE] = "debug"
+
+
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="chimbuko")
+@click.option(
+    VERBOSE,
+    is_flag=True,
+    expose_value=False,
+    callback=_be_verbose,
+    help="Print lines with their time and process, and errors with where they come from; also set by "
+    "CHIMBUKO_LOG=debug.",
+)
 def main() -> None:
     """Find the abnormally slow calls of a running parallel program.
 
     \b
     Examples:
-      chimbuko run -- mpirun -n 4 tau_exec -T mpi,pthread -adios2_trace ./app
-      chimbuko run --trace 'traces/tau-metrics-*.bp'
-      chimbuko query --function 'MPI_*' --limit 10
+      chimbuko run simulation.py
+      chimbuko run -- mpirun -n 4 chimbuko trace ./app
+      chimbuko incidents
+      chimbuko show I1
+      chimbuko view
+
+    Each verb has a page of its own: chimbuko VERB --help.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from chimbuko.core import plugins
 from chimbuko.core.errors import ConfigError
 
 METRICS = ("exclusive", "inclusive")
@@ -14,7 +15,9 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     """Detector: the place of its class, its usual threshold, and what it learns."""
 
     maker: str
-    """Class of the detector, as ``module.Class`` in ``chimbuko.ad.detectors``."""
+    """Class of the detector, as ``module:Class``; a module that begins with a dot is in
+    ``chimbuko.ad.detectors``.
+    """
     default_threshold: float
     """Threshold in its own measure where the user gives none."""
     unit: str = ""
@@ -24,12 +27,26 @@ class DetectorEntry(msgspec.Struct, frozen=True):
 
 
 DETECTORS = {
-    "robust": DetectorEntry("robust.Robust", 4.5, "σ"),
-    "sstd": DetectorEntry("sstd.Sstd", 6.0, "σ", learns_buckets=False),
-    "hbos": DetectorEntry("histograms.Hbos", 0.99),
-    "copod": DetectorEntry("histograms.Copod", 0.99),
+    "robust": DetectorEntry(".robust:Robust", 4.5, "σ"),
+    "sstd": DetectorEntry(".sstd:Sstd", 6.0, "σ", learns_buckets=False),
+    "hbos": DetectorEntry(".histograms:Hbos", 0.99),
+    "copod": DetectorEntry(".histograms:Copod", 0.99),
 }
-"""Detectors by name, in the only list of them; the first is the default."""
+"""Detectors of our own by name; the first is the default."""
+
+
+def detector_entry(name: str) -> DetectorEntry | None:
+    """Return a detector of our own or of a plugin; None where this installation has none of that name.
+
+    Raises
+    ------
+    ConfigError
+        The plugin cannot be loaded.
+    """
+    if name in DETECTORS:
+        return DETECTORS[name]
+    is_declared = name in plugins.declared("detectors")
+    return plugins.load("detectors", name, DetectorEntry) if is_declared else None
 
 
 LEAST_CALLS = 38
@@ -46,6 +63,8 @@ def least_calls(detector: str) -> int:
 
 
 MOST_PARTS = 16
+MOST_WRITERS = 16
+MOST_LEAVES = 64
 """Maximum number of parts of the parameter server: what more could merge, a broker cannot carry."""
 
 
@@ -102,6 +121,12 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Size of a stream's flight recorder, which holds the newest raw rows; 0 for none."""
     server_parts: int = 1
     """Number of processes of the parameter server, up to 16, where one is not enough for all ranks."""
+    leaf_servers: int = 0
+    """Number of servers, up to 64, that each merge what some of the agents learn, for the parameter server;
+    0 for none.
+    """
+    store_writers: int = 1
+    """Number of processes, up to 16, that write into the store, each what some of the agents find."""
     node_samples: bool = True
     """Whether agents of a live run sample the processes of their ranks: incidents can have causes in the
     node.
@@ -117,8 +142,9 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
         """
         if self.metric not in METRICS:
             raise ConfigError(f"metric {self.metric!r} is unknown; choose one of {', '.join(METRICS)}")
-        if self.detector not in DETECTORS:
-            raise ConfigError(f"detector {self.detector!r} is unknown; choose one of {', '.join(DETECTORS)}")
+        if detector_entry(self.detector) is None:
+            known = ", ".join([*DETECTORS, *plugins.declared("detectors")])
+            raise ConfigError(f"detector {self.detector!r} is unknown; choose one of {known}")
         for threshold in (self.threshold, *(threshold for _, threshold in self.thresholds)):
             if threshold is not None and not threshold > 0:
                 raise ConfigError(f"threshold {threshold} is not possible; it must be positive")
@@ -126,7 +152,10 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     @property
     def usual_threshold(self) -> float:
         """Threshold of functions for which no other one is given."""
-        return DETECTORS[self.detector].default_threshold if self.threshold is None else self.threshold
+        if self.threshold is not None:
+            return self.threshold
+        # A run may have been judged by a plugin that is not installed here.
+        return (detector_entry(self.detector) or DETECTORS["robust"]).default_threshold
 
     def records_step(self, step: int) -> bool:
         """Return whether records are made of calls that ended in this step."""

@@ -78,6 +78,8 @@ SHARED_ROW: Final = "Functions in One Row"
 """Key of our own metadata of a rank: how many functions share ``OTHER_TIMER``."""
 
 MPI_PREFIX: Final = "MPI_"
+OPENMP_PREFIX: Final = "OpenMP "
+"""Beginning of the names that our recorder gives to constructs of OpenMP; the construct follows."""
 """Beginning of the name of a function in which a rank may wait for others."""
 
 MAX_TIME_US: Final = 1 << 53

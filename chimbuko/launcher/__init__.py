@@ -1,10 +1,10 @@
 """Starts, watches and ends the processes of a run; with ``run`` a Python program asks for one.
 
-May import ad.handoff, ad.streams, capture.follow, capture.formats, capture.trace, core.calls,
-core.kernels, core.statistics, instrument.recorder, launcher.offline, launcher.outcome,
-launcher.services, monitor.procfs, monitor.report, monitor.sampling, provenance.alerts, provenance.explain,
-provenance.manage, provenance.query, provenance.store, runtime, runtime.process, runtime.protocol and
-runtime.runs.
+May import ad.handoff, ad.streams, capture.follow, capture.formats, capture.symbols, capture.trace,
+core.calls, core.kernels, core.statistics, instrument.recorder, launcher.offline, launcher.outcome,
+launcher.services, monitor.procfs, monitor.report, monitor.sampling, provenance.alerts,
+provenance.explain, provenance.history, provenance.manage, provenance.query, provenance.store, runtime,
+runtime.process, runtime.protocol and runtime.runs.
 It begins in ``assembly``.
 """
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from chimbuko.capture.symbols.buildid import build_of
 from chimbuko.capture.trace.discovery import StreamName, Transport, find_recorded
 from chimbuko.capture.trace.recordedstreams import note_recorded
 from chimbuko.capture.trace.tausettings import application_settings, transport_settings
@@ -36,7 +37,7 @@ from chimbuko.runtime.process.usercommand import CommandError, check_command
 from chimbuko.runtime.protocol.metricsplace import metrics_of_part, metrics_place
 from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
-from chimbuko.runtime.runs.environment import surroundings
+from chimbuko.runtime.runs.environment import labelled, surroundings
 from chimbuko.runtime.runs.programname import as_folder, program_of
 from chimbuko.runtime.runs.scratch import ensure_temporary_files
 
@@ -121,11 +122,16 @@ def _led_in_one_process(
 
 
 def run_with_store(
-    folder: Path, command: list[str], config: AnalysisConfig, store: str | None
+    folder: Path,
+    command: list[str],
+    config: AnalysisConfig,
+    store: str | None,
+    labels: Sequence[str] = (),
 ) -> RunDirectory:
     """Make a new run; where ``store`` is a URL, only a file that nobody else can read holds its password."""
     shown_url = None if store is None else public_url(store)
-    run = new_run(folder, command, config, shown_url, surroundings())
+    facts = surroundings() | {"build": build_of(command)} | labelled(labels)
+    run = new_run(folder, command, config, shown_url, {name: one for name, one in facts.items() if one})
     if store is not None:
         write_secret(run.store_url_path, store)
     if run.path.parent.name != RUNS_FOLDER.name:
@@ -196,7 +202,7 @@ def _folder(options: RunOptions, config: AnalysisConfig, program: str) -> RunDir
     source = "trace" if options.trace else "replay"
     words = list(options.command) or [f"--{source}", *options.trace, *options.replay]
     folder = options.folder or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{as_folder(program)}"
-    return run_with_store(folder, words, config, options.services.store)
+    return run_with_store(folder, words, config, options.services.store, options.analysis.labels)
 
 
 def _services(options: RunOptions, config: AnalysisConfig, recorded: Sequence[StreamName]) -> ServiceOptions:
@@ -210,6 +216,8 @@ def _services(options: RunOptions, config: AnalysisConfig, recorded: Sequence[St
         is_separate=options.is_separate,
         choices=wanted,
         load_model=options.analysis.load_model,
+        # What is recorded shall be judged alike whenever it is analysed, unless a model is given.
+        is_of_series=options.analysis.is_of_series and bool(options.command),
         save_model=options.analysis.save_model,
     )
 

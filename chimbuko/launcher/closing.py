@@ -13,6 +13,7 @@ from chimbuko.launcher.outcome.summary import Result, summarize
 from chimbuko.launcher.services.storeplace import StorePlace
 from chimbuko.provenance.explain.explaining import explain_at_end
 from chimbuko.provenance.explain.finaljudgement import judge_at_end
+from chimbuko.provenance.history.remembering import Remembered, remember
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.process.failures import words_of
 from chimbuko.runtime.runs.directory import RunDirectory
@@ -78,8 +79,24 @@ def close_run(
         )
     except Exception as error:
         problems.append(words_of(error))
-    summary = msgspec.structs.replace(summary, problems=problems, lost_agents=list(lost_agents))
+    remembered = _remembered(run, problems)
+    summary = msgspec.structs.replace(
+        summary,
+        known=remembered.known,
+        slower_than_usual=remembered.slower,
+        problems=problems,
+        lost_agents=list(lost_agents),
+    )
     return Result(str(run.path), problems, summary, exit_code, 0)
+
+
+def _remembered(run: RunDirectory, problems: list[str]) -> Remembered:
+    """Enter the run into the index of its series, where there is one; return what the series says of it."""
+    try:
+        return remember(run, run.read_info())
+    except Exception as error:
+        problems.append(f"the run is not in the history of its series: {words_of(error)}")
+        return Remembered()
 
 
 def _judged(

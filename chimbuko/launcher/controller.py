@@ -92,9 +92,11 @@ class Controller:
     def _analyse(self, is_relabelling: bool, keep: bool, show: Show) -> int:
         """Analyse the run; return its exit code where there is no application."""
         load("chimbuko.launcher.liverun")
+        from chimbuko.launcher.baseline import with_baseline
         from chimbuko.launcher.liverun import LiveRun
 
-        live = LiveRun(self._run, self._services, self._agents, self._begun, self._interrupts, self._problems)
+        services = with_baseline(self._run, self._services, self._problems)
+        live = LiveRun(self._run, services, self._agents, self._begun, self._interrupts, self._problems)
         try:
             return live.lead(is_relabelling, keep, show)
         finally:

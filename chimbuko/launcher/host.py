@@ -25,6 +25,7 @@ from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.units import number_of
 from chimbuko.launcher.assembly import recorded_at, run_with_store, taken_in
+from chimbuko.launcher.baseline import with_baseline
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.liverun import INTERRUPTED_CODE
@@ -66,7 +67,7 @@ def host(folder: Path, options: HostOptions, show: Show) -> int:
     if options.trace:
         return _host_recorded(folder, options, show)
     config = options.analysis.config
-    run = run_with_store(folder, ["chimbuko", "serve", str(folder)], config, options.services.store)
+    run = run_with_store(folder, ["chimbuko", "serve", str(folder)], config, *_kept_with(options))
     info = run.read_info()
     run.write_info(msgspec.structs.replace(info, transport=options.transport.value))
     settings = {
@@ -91,7 +92,7 @@ def _host_recorded(folder: Path, options: HostOptions, show: Show) -> int:
         check_agents(options.agents, recorded)
     config = msgspec.structs.replace(options.analysis.config, lockstep=True)
     words = ["chimbuko", "serve", str(folder), *(f"--trace={pattern}" for pattern in options.trace)]
-    run = run_with_store(folder, words, config, options.services.store)
+    run = run_with_store(folder, words, config, *_kept_with(options))
     if traces.others:
         recorded += taken_in(run, traces.others, options.agents, config.period_us, problems)
     note_recorded(run, recorded)
@@ -100,6 +101,10 @@ def _host_recorded(folder: Path, options: HostOptions, show: Show) -> int:
     options = replace(options, analysis=replace(options.analysis, config=config))
     _keep(run, options)
     return Host(run, options, is_resumed=False, problems=problems).lead(show)
+
+
+def _kept_with(options: HostOptions) -> tuple[str | None, Sequence[str]]:
+    return options.services.store, options.analysis.labels
 
 
 def resume(folder: Path, bind: str | None, show: Show) -> int:
@@ -200,7 +205,7 @@ class Host:
 
     def _lead(self, show: Show) -> int:
         problems = self._problems
-        with Wakeup() as wakeup, Services(self._run, self._services(), problems) as services:
+        with Wakeup() as wakeup, self._begun_services(problems) as services:
             # Those of a run that goes on may take a moment to come back.
             expected = agents_at_work(self._run) if self._is_resumed else []
             membership = Membership(services.broker, expected)
@@ -229,6 +234,9 @@ class Host:
             show(result)
         return result.store_code if is_whole else INTERRUPTED_CODE
 
+    def _begun_services(self, problems: list[str]) -> Services:
+        return Services(self._run, with_baseline(self._run, self._services(), problems), problems)
+
     def _services(self) -> ServiceOptions:
         choices, analysis = self._options.services, self._options.analysis
         recorded = recorded_streams(self._run) if self._options.trace else []
@@ -240,6 +248,7 @@ class Host:
             has_dashboard=choices.dashboard is not False,
             choices=choices,
             load_model=analysis.load_model,
+            is_of_series=analysis.is_of_series and not recorded,
             save_model=analysis.save_model,
             is_separate=True,
             is_resumed=self._is_resumed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -62,6 +63,11 @@ def prepare_kernels(folder: Path) -> str:
     ServiceError
         Neither could be done.
     """
+    if importlib.util.find_spec("numba") is None:
+        raise ServiceError(
+            "the kernels that came with this installation are for another processor or Python, and numba, "
+            "which compiles them, is not installed: pip install 'chimbuko[kernels]'"
+        )
     if not (reason := _built(folder, "source")):
         return ""
     if failure := _built(folder, "jit", "--numba"):

@@ -9,7 +9,7 @@ import msgspec
 
 from chimbuko.capture.follow.limits import Limits
 from chimbuko.capture.trace.discovery import StreamName, Transport
-from chimbuko.core.config import MOST_PARTS, AnalysisConfig
+from chimbuko.core.config import MOST_LEAVES, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import number_of
 from chimbuko.launcher.services.choices import ServiceChoices
@@ -33,6 +33,10 @@ class AnalysisOptions(msgspec.Struct, frozen=True, kw_only=True):
     config: AnalysisConfig = msgspec.field(default_factory=AnalysisConfig)
     load_model: Path | None = None
     """File of the model that an earlier run has learned, to begin with."""
+    is_of_series: bool = True
+    """Whether a live run begins with the model of its series, where no other is given."""
+    labels: tuple[str, ...] = ()
+    """Labels ``key=value`` that tell apart what belongs to different series."""
     save_model: Path | None = None
     """File for a copy of the final model."""
     relabel: bool = True
@@ -139,7 +143,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a recorded trace is analysed in one process: nothing is wanted that needs the services."""
         wanted = self.services
         needs_services = (wanted.broker, wanted.dashboard, self.keep, wanted.metrics, wanted.alerts)
-        is_split = self.agents > 1 or self.analysis.config.server_parts > 1
+        config = self.analysis.config
+        is_split = self.agents > 1 or config.server_parts > 1 or config.store_writers > 1
         has_others = any(needs_services) or wanted.namespaces is not None
         return bool(self.trace) and not (self.is_separate or is_split or has_others)
 
@@ -202,6 +207,12 @@ def _check(config: AnalysisConfig) -> None:
             raise ConfigError(f"{name} must not be {value}; at least {least} is possible")
     if not 1 <= config.server_parts <= MOST_PARTS:
         raise ConfigError(f"a server of {config.server_parts} parts is not possible; give 1 to {MOST_PARTS}")
+    if not 0 <= config.leaf_servers <= MOST_LEAVES:
+        raise ConfigError(f"{config.leaf_servers} leaf servers are not possible; give 0 to {MOST_LEAVES}")
+    if not 1 <= config.store_writers <= MOST_WRITERS:
+        raise ConfigError(
+            f"{config.store_writers} writers of the store are not possible; give 1 to {MOST_WRITERS}"
+        )
     if config.record_to_step is not None and config.record_to_step < config.record_from_step:
         raise ConfigError(
             f"no step is from {config.record_from_step} to {config.record_to_step}; exchange the two"

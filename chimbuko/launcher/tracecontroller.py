@@ -32,6 +32,7 @@ from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.starting import fork
+from chimbuko.runtime.process.unnamedfile import unnamed_file
 from chimbuko.runtime.process.wakeup import Wakeup
 from chimbuko.runtime.runs.directory import RunDirectory, claim_name
 from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
@@ -143,7 +144,7 @@ class TraceController:
             workers=trace.workers,
         )
         # In memory: $TMPDIR may be full.
-        file = os.memfd_create("offline")
+        file = unnamed_file("offline")
         os.write(file, msgspec.json.encode(spec))
         service = Service(
             "analysis",
@@ -221,7 +222,7 @@ class TraceController:
         part = agents_part(self._trace.node)
         scratch = scratch_folder(place.info.id, part)
         if (scratch / "agent-0").is_dir():
-            words = shlex.join(["chimbuko", "deliver", str(run.path), str(scratch)])
+            words = shlex.join(["chimbuko", "runs", "deliver", str(run.path), str(scratch)])
             self._problems.append(
                 f"what could not be delivered is kept on {self._trace.node}; store it there with: {words}"
             )

@@ -1,4 +1,4 @@
 """Costs of an analysis for a program, and the place where it should run.
 
-May import capture.follow, capture.trace, runtime.process and runtime.protocol.
+May import capture.follow, capture.trace, core.statistics, runtime.process and runtime.protocol.
 """

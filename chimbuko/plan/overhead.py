@@ -23,6 +23,7 @@ from chimbuko.capture.follow.space import MEMORY, NEEDED_BYTES, choose_folder
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.tausettings import CLAIMS_FOLDER, application_settings
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.statistics.student import two_sided_p, two_sided_t
 from chimbuko.plan.overheadswitch import PLAINLY, without_tau
 from chimbuko.runtime.process.usercommand import UserCommand, check_command
 
@@ -97,20 +98,17 @@ def _spread(times_s: Sequence[float]) -> Spread:
 
 
 def _added(base_s: Sequence[float], more_s: Sequence[float], application_s: float) -> Added:
-    from scipy import stats
-
     differences = (np.asarray(more_s) - np.asarray(base_s)) / application_s
     share, margin = float(differences.mean()), _margin(differences)
     error = float(differences.std(ddof=1)) / len(differences) ** 0.5
-    p = 2.0 * float(stats.t.sf(abs(share) / error, len(differences) - 1)) if error else float(share == 0.0)
+    degrees = np.array(len(differences) - 1.0)
+    p = float(two_sided_p(np.array(share / error), degrees)) if error else float(share == 0.0)
     return Added(share, (share - margin, share + margin), p)
 
 
 def _margin(values: np.ndarray) -> float:
     """Half of the interval of the mean, by Student's t."""
-    from scipy import stats
-
-    quantile = float(stats.t.ppf((1.0 + LEVEL) / 2.0, len(values) - 1))
+    quantile = float(two_sided_t(1.0 - LEVEL, np.array(len(values) - 1.0)))
     return quantile * float(values.std(ddof=1)) / float(len(values) ** 0.5)
 
 

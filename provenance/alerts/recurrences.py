@@ -21,7 +21,8 @@ class RecurrenceAlert(Alert, frozen=True, kw_only=True, tag="finding"):
     finding: str
     """Id of the finding in the run."""
     type: str
-    """``slow mode``, ``drift``, ``interruptions``, ``slow ranks`` or ``deadlock``."""
+    """``slow mode``, ``drift``, ``interruptions``, ``slow ranks``, ``slow threads`` or
+    ``deadlock``."""
     program: int
     function: str
     """Function of the calls; empty if they are of several."""
@@ -31,6 +32,11 @@ class RecurrenceAlert(Alert, frozen=True, kw_only=True, tag="finding"):
     """Core time that they lost together."""
     is_growth: bool
     """Whether there was an alert about the finding before, when it had cost a tenth or less."""
+
+    @property
+    def about(self) -> str:
+        """Return the id of the incident or finding, whose mark counts."""
+        return self.finding
 
 
 class RecurrenceAlerts(AlertKind):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chimbuko.provenance.alerts.command import COMMAND
+from chimbuko.provenance.alerts.pluginsink import PLUGIN
 from chimbuko.provenance.alerts.sink import Sink, SinkKind
 from chimbuko.provenance.alerts.webhook import WEBHOOK
 
-SINKS: tuple[SinkKind, ...] = (WEBHOOK, COMMAND)
+SINKS: tuple[SinkKind, ...] = (WEBHOOK, COMMAND, PLUGIN)
 
 
 def sinks_named(environment: Mapping[str, str]) -> dict[str, str]:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 import msgspec
 
 from chimbuko.causes.wording import duration
 from chimbuko.core.calls.functionnames import short_name
-from chimbuko.core.calls.waiting import Waits, is_communication, waits_for_gpu, waits_in
+from chimbuko.core.calls.timekind import TimeKind, time_kind
+from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.units import number_of
 
 MOST_FUNCTIONS = 10
 """Number of functions whose computing time is given; what the others took is the rest."""
 MOST_NAMED = 3
-AWAIT = "await "
-"""Beginning of the names under which coroutines that await are recorded."""
 LEAST_SHARE = 0.005
 """Share of the whole below which a part is not named in a sentence: it would be 0 %."""
 ALIKE = 0.01
 """Share by which the time of a run's only thread may differ from the run's to be told once."""
-_IO = re.compile(
-    r"(MPI_File_\w+|p?(read|write)v?(64)?|open(64)?|close|f(data)?sync|f(open(64)?|close|read|write|flush|puts|gets))"
-    r"( ?\(\))?$"
-)
-"""Names of functions that read and write files, as libraries have them: those of a program have a place."""
+_KINDS = {
+    TimeKind.COMPUTING: "computing_us",
+    TimeKind.IO: "io_us",
+    TimeKind.GPU: "gpu_us",
+    TimeKind.AWAITING: "asleep_us",
+}
 
 
 class Shares(msgspec.Struct, frozen=True):
@@ -39,6 +38,8 @@ class Shares(msgspec.Struct, frozen=True):
     io_us: float = 0.0
     gpu_us: float = 0.0
     """Time in which they waited for a GPU."""
+    threads_us: float = 0.0
+    """Time in which they waited for other threads, at barriers of OpenMP."""
     asleep_us: float = 0.0
     """Time asleep in none of these waits, and of coroutines that await; where there are no samples of nodes
     the rest of it is in their parts.
@@ -140,7 +141,7 @@ def make_budget(
     spent["computing_us"] = max(0.0, spent["computing_us"] - gpu_calls_us)
     recorded_us = sum(spent.values())
     total_us = max(total_us, recorded_us)
-    divided = spent if sampled is None else _divided(spent, sampled)
+    divided = spent if sampled is None else divide(spent, sampled)
     shares = Shares(**divided, not_recorded_us=total_us - recorded_us)
     own = {name: us for name, us in times_us.items() if _kind_of(name) == "computing_us"}
     longest = sorted(own.items(), key=lambda one: (-one[1], one[0]))[:MOST_FUNCTIONS]
@@ -162,18 +163,17 @@ def _by_kind(times_us: Mapping[str, float]) -> dict[str, float]:
 
 
 def _kind_of(function: str) -> str:
-    if function.startswith(AWAIT):
-        return "asleep_us"
-    if _IO.match(function):
-        return "io_us"
-    if is_communication(function):
-        kinds = {Waits.COLLECTIVE: "collective_us", Waits.NOT: "other_mpi_us"}
-        return kinds.get(waits_in(function), "point_to_point_us")
-    return "gpu_us" if waits_for_gpu(function) else "computing_us"
+    if waits_in(function) is Waits.THREADS:
+        return "threads_us"
+    kind = time_kind(function)
+    if kind is not TimeKind.MPI:
+        return _KINDS[kind]
+    kinds = {Waits.COLLECTIVE: "collective_us", Waits.NOT: "other_mpi_us"}
+    return kinds.get(waits_in(function), "point_to_point_us")
 
 
-def _divided(spent: Mapping[str, float], sampled: Sampled) -> dict[str, float]:
-    """Return the parts without what their threads slept, and waited for a core.
+def divide(spent: Mapping[str, float], sampled: Sampled) -> dict[str, float]:
+    """Return the parts of some time without what their threads slept, and waited for a core.
 
     Who waits for storage or a GPU sleeps, so that comes first of the time asleep; MPI polls. Who is awake may
     wait for a core in all that it does.
@@ -185,8 +185,11 @@ def _divided(spent: Mapping[str, float], sampled: Sampled) -> dict[str, float]:
     waited_us = min(whole_us, sampled.waited_us * scale)
     asleep_us = max(0.0, whole_us - waited_us - sampled.ran_us * scale)
     asleep_us = max(0.0, asleep_us - spent.get("io_us", 0.0) - spent.get("gpu_us", 0.0))
+    # Threads that wait for others sleep or spin, as the runtime is set; either is that wait.
+    asleep_us = max(0.0, asleep_us - spent.get("threads_us", 0.0))
     asleep_us = min(asleep_us, spent["computing_us"])
-    awake = {name: us for name, us in spent.items() if name not in ("io_us", "gpu_us", "asleep_us")}
+    not_awake = "io_us", "gpu_us", "threads_us", "asleep_us"
+    awake = {name: us for name, us in spent.items() if name not in not_awake}
     awake["computing_us"] -= asleep_us
     awake_us = sum(awake.values())
     waited_us = min(waited_us, awake_us)
@@ -224,6 +227,7 @@ def _told(budget: Budget) -> list[str]:
         ("MPI", sum(mpi.values()), mpi),
         ("I/O", shares.io_us, {}),
         ("waiting for a GPU", shares.gpu_us, {}),
+        ("waiting for other threads", shares.threads_us, {}),
         ("asleep" if budget.is_sampled else "awaiting", shares.asleep_us, {}),
         ("waiting for a core", shares.waiting_us, {}),
         ("not recorded", shares.not_recorded_us, {}),
@@ -241,7 +245,7 @@ def _costs(budget: Budget) -> str:
     lost = {
         "in incidents": budget.lost.incidents_us,
         "by what recurs": budget.lost.recurring_us,
-        "by slow ranks": budget.lost.imbalance_us,
+        "by imbalance": budget.lost.imbalance_us,
         "to the analysis": budget.lost.analysis_us,
     }
     costs = [

@@ -11,11 +11,13 @@ from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.config import least_calls
 from chimbuko.provenance.budget.budget import Budget, Lost, Sampled, make_budget
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.nodes.nodelist import sampled_nodes, thread_times
+from chimbuko.provenance.nodes.nodelist import all_thread_times
 from chimbuko.provenance.query.run import Provenance
 
 LEAST_WATCHED = 0.3
 """Least share of a rank's time that samples have to cover: they are divided like the rest."""
+
+IMBALANCES = RecurrenceKind.SLOW_RANKS, RecurrenceKind.SLOW_THREADS, RecurrenceKind.LATE_THREADS
 
 
 def run_budget(provenance: Provenance) -> Budget:
@@ -56,11 +58,10 @@ def run_budget(provenance: Provenance) -> Budget:
 
 
 def _sampled(provenance: Provenance, ranks_us: float) -> Sampled | None:
-    found = [thread_times(provenance.reader, node.name) for node in sampled_nodes(provenance.reader)]
-    watched_us = sum(one.watched_us for one in found)
-    if not watched_us or watched_us < LEAST_WATCHED * ranks_us:
+    found = all_thread_times(provenance.reader)
+    if not found.watched_us or found.watched_us < LEAST_WATCHED * ranks_us:
         return None
-    return Sampled(watched_us, sum(one.ran_us for one in found), sum(one.waited_us for one in found))
+    return Sampled(found.watched_us, found.ran_us, found.waited_us)
 
 
 def _lost(found: Incidents, recurring: Sequence[Recurrence]) -> Lost:
@@ -70,6 +71,6 @@ def _lost(found: Incidents, recurring: Sequence[Recurrence]) -> Lost:
     )
     # What ranks stand in after their last event is no part of the time that is divided here.
     costs = [one for one in recurring if one.kind is not RecurrenceKind.DEADLOCK]
-    imbalance_us = sum(one.cost_us for one in costs if one.kind is RecurrenceKind.SLOW_RANKS)
+    imbalance_us = sum(one.cost_us for one in costs if one.kind in IMBALANCES)
     recurring_us = sum(one.cost_us for one in costs) - imbalance_us
     return Lost(incidents_us - analysis_us, recurring_us, imbalance_us, analysis_us)

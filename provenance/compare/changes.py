@@ -12,9 +12,8 @@ import numpy as np
 
 from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.provenance.compare.effects import (
-    ALONE_SPREAD,
     LEAST_P_OF_RUNS,
-    USUAL_SPREAD,
+    Assumed,
     Shifts,
     differences,
     half_width_95,
@@ -71,6 +70,8 @@ class Judge:
     """Smallest share by which a runtime must change to be named."""
     is_net: bool
     """Whether the change that all functions have in common is subtracted."""
+    assumed: Assumed
+    """Spread between equal runs, where it is not measured."""
 
     @property
     def has_several(self) -> bool:
@@ -102,7 +103,7 @@ class Judge:
         else:
             before, after = [one[0] for one in levels], [one[1] for one in levels]
             more = None if ln_calls is None else ln_calls[:, 1] - ln_calls[:, 0]
-            shifts = shifts_between(before, after, self.is_net, more)
+            shifts = shifts_between(before, after, self.is_net, more, self.assumed)
         changes = [
             _change(shifts, at, self._usual_us(of_runs) * calls[at], self.least_effect, least_p)
             for at, of_runs in enumerate(levels)
@@ -155,13 +156,17 @@ class CallTime(msgspec.Struct, frozen=True):
     """Whether the part by length is more than chance explains."""
 
 
-def call_time(both: Sequence[tuple[FunctionProfile, FunctionProfile]], common: float) -> CallTime:
+def call_time(
+    both: Sequence[tuple[FunctionProfile, FunctionProfile]], common: float, assumed: Assumed
+) -> CallTime:
     """Return the time in the functions that both runs have.
 
     Parameters
     ----------
     common
         Logarithm of the factor by which all means are longer because the machine is slower.
+    assumed
+        Spread between equal runs.
     """
     before_us = sum(a.calls * a.mean_us for a, _ in both)
     after_us = sum(b.calls * b.mean_us for _, b in both)
@@ -169,8 +174,8 @@ def call_time(both: Sequence[tuple[FunctionProfile, FunctionProfile]], common: f
     by_machine_us = expected_us * math.expm1(common)
     by_length_us = after_us - expected_us - by_machine_us
     # Functions err alike where the machine is the cause, and each for itself in what chance brings.
-    own = sum((b.calls * a.mean_us * _spread(a.level_of_all, b.level_of_all)) ** 2 for a, b in both)
-    error_us = math.sqrt(own + (USUAL_SPREAD * expected_us) ** 2)
+    own = sum((b.calls * a.mean_us * _spread(a.level_of_all, b.level_of_all, assumed)) ** 2 for a, b in both)
+    error_us = math.sqrt(own + (assumed.of_function * expected_us) ** 2)
     half_us = error_us * float(half_width_95(np.array(FEW_DEGREES)))
     return CallTime(
         before_us,
@@ -223,8 +228,8 @@ def call_time_of_runs(
     )
 
 
-def _spread(before: Level | None, after: Level | None) -> float:
+def _spread(before: Level | None, after: Level | None, assumed: Assumed) -> float:
     """Standard deviation of the logarithm of the ratio of runtimes where nothing has changed."""
     if before is None or after is None:
-        return ALONE_SPREAD
-    return math.sqrt(before.sampling + after.sampling + ALONE_SPREAD**2)
+        return assumed.alone
+    return math.sqrt(before.sampling + after.sampling + assumed.alone**2)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.core.arrays import BoolArray, Float64Array
+from chimbuko.core.statistics.student import digamma, trigamma, two_sided_p, two_sided_t
 from chimbuko.provenance.compare.levels import PARTS, Level
 
 LEAST_CALLS = 20
@@ -45,6 +46,11 @@ USUAL_SPREAD = 0.015
 """Standard deviation between runs of an unchanged program, of one function against the others."""
 ALONE_SPREAD = 0.05
 """Standard deviation of one function where too few functions show what all have in common."""
+BUSY_SPREAD = 0.17
+"""Spread that is added where threads waited for a core all the time, and by the square of the share of it:
+who takes the cores takes them from one function in one run, and from another one in the next. With it equal
+runs of a machine that takes 58 % stay silent (23 of 132 pairs did not), while of those of one that takes 21 %
+as many changes of 10 % are found as without it."""
 USUAL_SPREAD_FUNCTIONS = 4.0
 """Weight of ``USUAL_SPREAD``, in functions."""
 CHANGED = 4.0
@@ -56,6 +62,24 @@ VARIANCE_OF_MEDIAN = 1.57
 """Variance of the median of n normal deviates, times n, in units of that of their mean."""
 VARIANCE_OF_SPREAD = 2.7
 """Variance of a spread that is estimated by a median, in units of that of a standard deviation."""
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """Standard deviations that are assumed between runs of an unchanged program, where each side has one."""
+
+    of_function: float = USUAL_SPREAD
+    """Spread of one function against the others; ``alone``, where too few show what all have in common."""
+    alone: float = ALONE_SPREAD
+
+
+def assumed_where(waited: float) -> Assumed:
+    """Return what is assumed of runs whose threads waited so much of their time for a core."""
+    busy = BUSY_SPREAD * waited**2
+    return Assumed(math.hypot(USUAL_SPREAD, busy), math.hypot(ALONE_SPREAD, busy))
+
+
+AS_USUAL = assumed_where(0.0)
 
 
 @dataclass(frozen=True)
@@ -77,6 +101,7 @@ def shifts_between(
     after: Sequence[Level | None],
     is_net: bool,
     more: Float64Array | None = None,
+    assumed: Assumed = AS_USUAL,
 ) -> Shifts:
     """Return the shifts of the functions that both runs have, given in the same order.
 
@@ -95,7 +120,7 @@ def shifts_between(
     pairs = list(judged.values())
     raw = np.array([b.ln_us - a.ln_us for a, b in pairs])
     own = _own_errors(pairs)
-    common, between = _common(raw, own.variance, is_net)
+    common, between = _common(raw, own.variance, is_net, assumed)
     all_errors = own.plus(between)
     error = np.sqrt(all_errors.variance)
     places = list(judged)
@@ -154,20 +179,20 @@ def _medians(deviations: Float64Array) -> Float64Array:
     return np.array([weighted_median(part, weights) for part in deviations.T])
 
 
-def _common(raw: Float64Array, own: Float64Array, is_net: bool) -> tuple[float, _Errors]:
+def _common(raw: Float64Array, own: Float64Array, is_net: bool, assumed: Assumed) -> tuple[float, _Errors]:
     """Return what functions have in common, and how far each may lie from that without having changed."""
     reports = own < MOST_ERROR**2
     witnesses = int(reports.sum())
     if not is_net or witnesses < LEAST_FUNCTIONS:
         # Whoever wants nothing subtracted says that the machine is the same.
-        usual = ALONE_SPREAD if is_net else USUAL_SPREAD
+        usual = assumed.alone if is_net else assumed.of_function
         return 0.0, _Errors(np.full(len(raw), usual**2), np.full(len(raw), USUAL_SPREAD_FUNCTIONS))
     weights = np.where(reports, 1.0 / (own + VOTE_ERROR**2), 0.0)
     is_same = np.ones(len(raw), np.bool_)
     for _ in range(ROUNDS):
         common = weighted_median(raw, weights * is_same)
         spread = _spread_between(raw - common, own, weights * is_same)
-        between = (witnesses * spread**2 + USUAL_SPREAD_FUNCTIONS * USUAL_SPREAD**2) / (
+        between = (witnesses * spread**2 + USUAL_SPREAD_FUNCTIONS * assumed.of_function**2) / (
             witnesses + USUAL_SPREAD_FUNCTIONS
         )
         is_same = np.abs(raw - common) < CHANGED * np.sqrt(own + between)
@@ -202,22 +227,9 @@ def weighted_median(values: Float64Array, weights: Float64Array) -> float:
     return float(ordered[at])
 
 
-def two_sided_p(t: Float64Array, degrees: Float64Array) -> Float64Array:
-    """Return the probability that Student's t is as far from 0."""
-    # Here because it takes 0.2 s and 20 MB, which a server that compares nothing need not pay.
-    from scipy.special import stdtr
-
-    p_value: Float64Array = 2 * stdtr(degrees, -np.abs(t))
-    return p_value
-
-
 def half_width_95(degrees: Float64Array) -> Float64Array:
     """Half the width of a 95 % interval of Student's t with an error of 1."""
-    # Here for the same reason.
-    from scipy.special import stdtrit
-
-    quantile: Float64Array = stdtrit(degrees, 0.975)
-    return quantile
+    return two_sided_t(0.05, degrees)
 
 
 def adjusted(p_values: Float64Array) -> Float64Array:
@@ -300,12 +312,9 @@ def _lent(variance: Float64Array, degrees: float) -> tuple[float, float]:
     """
     if len(variance) < LENDERS or degrees < 2:
         return 0.0, 0.0
-    # Here because it takes 0.2 s and 20 MB, which a server that compares nothing need not pay.
-    from scipy.special import digamma, polygamma
-
     most = min(MOST_LENT, degrees - 1)
     logs = np.log(variance) - digamma(degrees / 2) + math.log(degrees / 2)
-    really = float(np.var(logs, ddof=1) - polygamma(1, degrees / 2))
+    really = float(np.var(logs, ddof=1) - trigamma(degrees / 2))
     # The trigamma function of x is some 1/x + 1/(2 x²), here solved for x.
     lent = most if really <= 0 else min(most, (1 + math.sqrt(1 + 2 * really)) / really)
     return lent, math.exp(float(logs.mean()) + digamma(lent / 2) - math.log(lent / 2))

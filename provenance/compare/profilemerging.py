@@ -69,6 +69,7 @@ def merged(runs: Sequence[RunProfile]) -> RunProfile:
         metrics={key: sentence for run in reversed(runs) for key, sentence in run.metrics.items()},
         of_runs=tuple(runs),
         ranks_us=_mean(run.total_us for run in runs),
+        waited=max(run.waited for run in runs),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from chimbuko.core.buckets import EDGES_US
 from chimbuko.provenance.compare.changes import CallTime, Change, Judge, call_time, call_time_of_runs
-from chimbuko.provenance.compare.effects import costs_differ, shares_differ
+from chimbuko.provenance.compare.effects import assumed_where, costs_differ, shares_differ
 from chimbuko.provenance.compare.levels import Level
 from chimbuko.provenance.compare.profilemerging import check_metrics
 from chimbuko.provenance.compare.runprofile import (
@@ -209,6 +209,9 @@ class Comparison(msgspec.Struct, frozen=True):
     ranks: list[RankChange]
     costs_differ: CostsDiffer
     metrics: MetricChanges
+    waited: float = 0.0
+    """Share of the time in which threads could have run that they waited for a core, in the run with more of
+    that."""
 
     @property
     def has_several(self) -> bool:
@@ -238,7 +241,8 @@ def compare(
     """
     check_metrics(before, after)
     is_after = np.array([False] * len(before.each()) + [True] * len(after.each()))
-    judge = Judge(is_after, least_effect, is_net)
+    waited = max(before.waited, after.waited)
+    judge = Judge(is_after, least_effect, is_net, assumed_where(waited))
     old = {(function.program, function.name): function for function in before.functions}
     new = {(function.program, function.name): function for function in after.functions}
     same = pair_functions(old, new)
@@ -258,7 +262,7 @@ def compare(
     if judge.has_several:
         total = call_time_of_runs(both, is_after, mean.machine)
     else:
-        total = call_time(both, mean.common)
+        total = call_time(both, mean.common, judge.assumed)
     alone = Alone(gone=_only_on(before, after), new=_only_on(after, before))
     times = time_changes(before, after, both, alone, per_call, judge)
     machine = mean.machine if judge.has_several else np.array([0.0, mean.common])
@@ -279,6 +283,7 @@ def compare(
         ranks=_rank_changes(judge, before.ranks, after.ranks, {a[0]: b[0] for a, b in same.items()}),
         costs_differ=_costs_differ(judge, before, after),
         metrics=MetricChanges(_only_in(after, before), _only_in(before, after)),
+        waited=waited,
     )
 
 

@@ -19,7 +19,9 @@ from chimbuko.core.statistics.schema import stored_columns
 from chimbuko.observe.namespaces.analyses.metricfinding import FindingKey
 from chimbuko.provenance.compare.levels import Level, level_of, level_of_all, level_of_mean
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.marks import MarkState
 from chimbuko.provenance.incidents.metricfindings import metric_findings
+from chimbuko.provenance.nodes.nodelist import all_thread_times
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.protocol.messages import FunctionStatistics
 
@@ -182,6 +184,8 @@ class RunProfile(OfRuns):
     """Findings in quantities that the programs publish, in words."""
     ranks_us: float = 0.0
     """Time of all ranks together."""
+    waited: float = 0.0
+    """Share of the time in which threads could have run that they waited for a core; 0 if it is not known."""
 
     @property
     def total_us(self) -> float:
@@ -215,8 +219,8 @@ def read_profile(
     span = provenance.steps.time_range()
     duration_us = span[1] - span[0] if span else 0
     incidents = Incidents(provenance.reader)
-    again = incidents.recurrences()
-    listed = incidents.page(limit=1, with_short=True)
+    again = [one for one in incidents.recurrences() if one.mark != MarkState.IGNORED]
+    listed = incidents.page(limit=1, with_short=True, with_ignored=False)
     return RunProfile(
         info.id,
         info.name,
@@ -229,6 +233,7 @@ def read_profile(
         Findings(len(again), sum(one.recurrence.cost_us for one in again)),
         {one.finding.key: one.sentence for one in metric_findings(provenance.reader)},
         float(sum(stream.thread_us for stream in provenance.health())),
+        all_thread_times(provenance.reader).waited,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Float64Array
 from chimbuko.provenance.compare.changes import FEW_DEGREES, Judge, Verdict
-from chimbuko.provenance.compare.effects import ALONE_SPREAD, LEAST_P_OF_RUNS, differences, half_width_95
+from chimbuko.provenance.compare.effects import LEAST_P_OF_RUNS, differences, half_width_95
 from chimbuko.provenance.compare.runprofile import RunProfile
 from chimbuko.provenance.compare.timechanges import LEAST_SHARE, TimeChange
 
@@ -83,7 +83,7 @@ def _is_beyond_chance(ln_us: Float64Array, judge: Judge) -> bool:
     if judge.has_several:
         values = ln_us[:, None]
         return bool(differences(values, judge.is_after, np.zeros_like(values)).p_value[0] < LEAST_P_OF_RUNS)
-    return abs(float(ln_us[1] - ln_us[0])) > ALONE_SPREAD * float(half_width_95(np.array(FEW_DEGREES)))
+    return abs(float(ln_us[1] - ln_us[0])) > judge.assumed.alone * float(half_width_95(np.array(FEW_DEGREES)))
 
 
 def _verdict(

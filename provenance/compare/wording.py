@@ -16,7 +16,7 @@ from chimbuko.core.units import (
     number_of,
 )
 from chimbuko.provenance.compare.changes import Change
-from chimbuko.provenance.compare.effects import USUAL_SPREAD
+from chimbuko.provenance.compare.effects import assumed_where
 from chimbuko.provenance.compare.runcomparison import NAMED, Comparison, Shift
 from chimbuko.provenance.compare.runprofile import Findings
 from chimbuko.provenance.compare.wholewording import headline, row_sentences, sum_sentence
@@ -26,6 +26,8 @@ LEAST_COMMON = 0.01
 LEAST_SHARE = 0.01
 """Least share of the time in calls for a difference in the cost of findings to be named."""
 MORE_COST = 2.0
+LEAST_WAITED = 0.02
+"""Least share of time in which threads waited for a core to be spoken of."""
 MOST_SENTENCES = 3
 LONG = 2.0
 """Factor over the usual runtime from which a call is a long one."""
@@ -61,9 +63,13 @@ def sentences(found: Comparison) -> list[str]:
 def reach(found: Comparison) -> str:
     """Return a sentence about what these runs can tell, and what not."""
     if not found.has_several:
+        spread = format_share(assumed_where(found.waited).of_function, ".2g")
+        busy = ""
+        if found.waited >= LEAST_WAITED:
+            busy = f", as threads that could run waited {format_share(found.waited)} of the time for a core"
         return (
             "One run on each side cannot show how much equal runs differ: for one function "
-            f"{format_share(USUAL_SPREAD, 'g')} relative to the others is assumed. To compare several: "
+            f"{spread} relative to the others is assumed{busy}. To compare several: "
             "'chimbuko compare --before A --before B --after C --after D'"
         )
     runs = f"{number_of(found.before.runs, 'runs')} before and {found.after.runs} after"

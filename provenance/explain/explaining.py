@@ -184,7 +184,7 @@ def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool], say: Say) ->
     if is_explained_at_end(run):
         explain_run(run, is_hasty, say)
         return ""
-    command = shlex.join(["chimbuko", "relabel", str(run.path)])
+    command = shlex.join(["chimbuko", "runs", "relabel", str(run.path)])
     return (
         f"incidents are those that were found live, for there are more than {MOST_AT_END:,} anomalies; "
         f"'{command}' judges them again, and finds their incidents anew"

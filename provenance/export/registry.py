@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from chimbuko.core import plugins
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.export.source import ExportSource
@@ -30,8 +30,8 @@ class Exported(msgspec.Struct, frozen=True):
 class Format:
     """Export format, and the function that writes it."""
 
-    module: str
-    function: str
+    place: str
+    """Function that writes it, as ``module:function``; a module that begins with a dot lies here."""
     purpose: str
     ending: str = ""
     """Ending of its file's name; empty if it writes a folder."""
@@ -57,30 +57,46 @@ class Format:
             The library that it needs is not installed.
         """
         try:
-            module = importlib.import_module(f"chimbuko.provenance.export.{self.module}")
+            writer: Callable[..., None] = plugins.imported(self.place, __package__)
         except ModuleNotFoundError as error:
             raise ConfigError(
                 f"--format {name} needs the package {self.library}, which is not installed: "
                 f"pip install 'chimbuko[{name}]'"
             ) from error
-        writer: Callable[..., None] = getattr(module, self.function)
         return writer
 
 
 FORMATS = {
     "perfetto": Format(
-        "perfettotrace", "write_perfetto", "timeline for ui.perfetto.dev", "pftrace", library="perfetto"
+        ".perfettotrace:write_perfetto", "timeline for ui.perfetto.dev", "pftrace", library="perfetto"
     ),
-    "chrome": Format(
-        "chrometrace", "write_chrome", "timeline for chrome://tracing and others", "chrome.json"
-    ),
-    "speedscope": Format(
-        "speedscope", "write_speedscope", "call stacks for speedscope.app", "speedscope.json"
-    ),
-    "parquet": Format("parquet", "write_parquet", "tables for notebooks and databases", library="pyarrow"),
-    "otlp": Format("otlp", "write_otlp", "traces and logs for Jaeger, Tempo, Grafana and others"),
-    "v2": Format("version2folder", "write_version2", "records in JSON, as Chimbuko's version 2 wrote them"),
+    "chrome": Format(".chrometrace:write_chrome", "timeline for chrome://tracing and others", "chrome.json"),
+    "speedscope": Format(".speedscope:write_speedscope", "call stacks for speedscope.app", "speedscope.json"),
+    "parquet": Format(".parquet:write_parquet", "tables for notebooks and databases", library="pyarrow"),
+    "otlp": Format(".otlp:write_otlp", "traces and logs for Jaeger, Tempo, Grafana and others"),
+    "v2": Format(".version2folder:write_version2", "records in JSON, as Chimbuko's version 2 wrote them"),
 }
+"""Formats of our own, by name."""
+
+
+def format_named(name: str) -> Format:
+    """Return a format of our own or of a plugin.
+
+    Raises
+    ------
+    ConfigError
+        There is none of that name, or the plugin cannot be loaded.
+    """
+    if name in FORMATS:
+        return FORMATS[name]
+    if name in plugins.declared("exporters"):
+        return plugins.load("exporters", name, Format)
+    raise ConfigError(f"{name!r}: no format; there are {', '.join(format_names())}")
+
+
+def format_names() -> list[str]:
+    """Return the names of all formats, those of plugins last."""
+    return [*FORMATS, *(name for name in plugins.declared("exporters") if name not in FORMATS)]
 
 
 def export(
@@ -90,7 +106,7 @@ def export(
     wanted: CallFilter,
     on_call: Callable[[CallRecord], None] = lambda call: None,
 ) -> Exported:
-    """Write calls of a run, with all that is known of them, in one of ``FORMATS``.
+    """Write calls of a run, with all that is known of them, in the format of this name.
 
     Parameters
     ----------
@@ -104,11 +120,12 @@ def export(
     Raises
     ------
     ConfigError
-        The file exists, the folder holds something, they cannot be written, or a library is missing.
+        There is no such format, the file exists, the folder holds something, they cannot be written, or a
+        library is missing.
     StoreError
         The store cannot be read.
     """
-    chosen = FORMATS[form]
+    chosen = format_named(form)
     writer = chosen.writer(form)
     source = ExportSource(provenance, wanted, on_call)
     try:

@@ -1,10 +1,10 @@
-"""Findings of a run beside short delays: slow modes, drift, ranks that are always slow, and deadlocks."""
+"""Findings of a run beside short delays: slow modes, drift, slow ranks, late threads, and deadlocks."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -17,7 +17,9 @@ from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.provenance.incidents.drifts import drifts
 from chimbuko.provenance.incidents.imbalance import imbalances
+from chimbuko.provenance.incidents.latethreads import late_threads
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
+from chimbuko.provenance.incidents.slowthreads import slow_threads
 from chimbuko.provenance.incidents.standstill import deadlocks
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -68,8 +70,12 @@ def learned(provenance: Provenance) -> Learned | None:
             known.append(statistics[model.program, model.name])
             # Copies: a row has twice as much, which 100,000 functions need not hold.
             columns = stored_columns(config.detector, model.row)
-            counts.append(columns["buckets"].copy())
-            exclusive.append(columns["exclusive_us"].copy())
+            own = _own_calls(columns)
+            moments = columns["exclusive_us"].copy()
+            if own is not columns["buckets"]:
+                moments[:2] = own.sum(), statistics[model.program, model.name].exclusive_mean_us
+            counts.append(own.copy())
+            exclusive.append(moments)
     if not known:
         return None
     return Learned(
@@ -79,6 +85,14 @@ def learned(provenance: Provenance) -> Learned | None:
         mean_us=np.array([getattr(one, f"{config.metric}_mean_us") for one in known]),
         drift=np.array([one.drift for one in known]),
     )
+
+
+def _own_calls(columns: Mapping[str, Float64Array]) -> Float64Array:
+    """Return the calls by which the run judged, or those that it counted: where these are fewer, the others
+    are of earlier runs.
+    """
+    judged_by, counted = columns["buckets"], columns.get("counted")
+    return judged_by if counted is None or counted.sum() >= judged_by.sum() else counted
 
 
 MOST_FOUND = 20
@@ -108,6 +122,8 @@ def recurring(
         found += modes
         found += drifts(provenance, known.drifts, modes)
     found += imbalances(provenance, found)
+    found += late_threads(provenance)
+    found += slow_threads(provenance, found)
     costly = sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
     return [*deadlocks(provenance), *costly]
 

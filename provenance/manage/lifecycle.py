@@ -37,7 +37,16 @@ SILENT_S = 120.0
 """Services elsewhere give a sign of life every ten seconds, by their own clock."""
 
 _FILES = (
-    *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", ".*-*"),
+    *(
+        "provenance.sqlite*",
+        "model.msgpack",
+        "prior.msgpack",
+        "report.json.gz",
+        "broker",
+        "dashboard",
+        "store",
+        ".*-*",
+    ),
     *("*-token", "observed.msgpack", "shares/[0-9]*-*"),
     *("recorded.json", "timelines/*.spans*", "timelines/*.links*", "timelines/*.header*"),
     *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),

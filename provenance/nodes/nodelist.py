@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from sqlalchemy import func, select
 
+from chimbuko.core.arrays import RankKey
 from chimbuko.monitor.samples.intervals import summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, NodePart, ThreadName
 from chimbuko.monitor.samples.rows import CORE, NODE, THREAD
@@ -139,6 +140,48 @@ class ThreadTimes(NamedTuple):
     ran_us: int
     waited_us: int
 
+    @property
+    def waited(self) -> float:
+        """Return the share of the time in which they could have run that they waited for a core."""
+        return self.waited_us / max(1, self.ran_us + self.waited_us)
+
+
+class DatedTimes(NamedTuple):
+    """Time of threads between two moments, in µs since the epoch."""
+
+    begin_us: int
+    end_us: int
+    times: ThreadTimes
+
+
+def dated_thread_times(reader: RunReader, node: str, ranks: Collection[RankKey] = ()) -> list[DatedTimes]:
+    """Return what each sum of a node says of the threads that are recorded, in the order of time.
+
+    Parameters
+    ----------
+    ranks
+        Ranks whose threads count; without any those of all.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    sums = _sums(reader, node)
+    recorded = [
+        name.tid
+        for batch in sums
+        for name in batch.names
+        if name.thread >= 0 and (not ranks or (name.program, name.rank) in ranks)
+    ]
+    found = []
+    for batch in sums:
+        rows = batch.thread_rows()
+        rows = rows[np.isin(rows["tid"], recorded)]
+        times = (int(rows[what].sum(dtype=np.int64)) for what in ("length_us", "ran_us", "waited_us"))
+        found.append(DatedTimes(batch.begin_us, batch.end_us, ThreadTimes(*times)))
+    return found
+
 
 def thread_times(reader: RunReader, node: str) -> ThreadTimes:
     """Return what the sums of a node say of all threads that are recorded.
@@ -148,14 +191,14 @@ def thread_times(reader: RunReader, node: str) -> ThreadTimes:
     StoreError
         The store cannot be read.
     """
-    sums = _sums(reader, node)
-    recorded = [name.tid for batch in sums for name in batch.names if name.thread >= 0]
-    rows = _all([batch.thread_rows() for batch in sums], THREAD)
-    rows = rows[np.isin(rows["tid"], recorded)]
-    watched_us, ran_us, waited_us = (
-        int(rows[what].sum(dtype=np.int64)) for what in ("length_us", "ran_us", "waited_us")
-    )
-    return ThreadTimes(watched_us, ran_us, waited_us)
+    found = [one.times for one in dated_thread_times(reader, node)]
+    return ThreadTimes(*(sum(column) for column in zip(ThreadTimes(0, 0, 0), *found, strict=True)))
+
+
+def all_thread_times(reader: RunReader) -> ThreadTimes:
+    """Return the same of all nodes together."""
+    found = [thread_times(reader, node.name) for node in sampled_nodes(reader)]
+    return ThreadTimes(*map(sum, zip(*found, strict=True))) if found else ThreadTimes(0, 0, 0)
 
 
 def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:

@@ -231,9 +231,9 @@ def finding_calls(
 ) -> FindingCalls | None:
     """Return which calls belong to a finding of a run, by its id; None if there is no such finding.
 
-    Calls of a slow mode take at least as long as its shortest; those of a drift are all of the function;
-    those of slow ranks, and of a deadlock, are all on these; short delays are calls that are alone in their
-    incidents.
+    Calls of a slow mode take at least as long as its shortest; those of a drift, and of slow threads, are
+    all of the function; those of slow ranks, and of a deadlock, are all on these; short delays are calls that
+    are alone in their incidents.
 
     Parameters
     ----------
@@ -252,8 +252,12 @@ def finding_calls(
                 return FindingCalls(found.program, short_us=found.longest_us)
             case RecurrenceKind.SLOW_RANKS:
                 return FindingCalls(found.program, ranks=found.ranks)
+            case RecurrenceKind.SLOW_THREADS:
+                return FindingCalls(found.program, function)
             case RecurrenceKind.DEADLOCK:
                 return FindingCalls(found.program, ranks=found.ranks)
+            case RecurrenceKind.LATE_THREADS:
+                return FindingCalls(found.program, function, ranks=found.ranks)
             case RecurrenceKind.DRIFT:
                 return FindingCalls(found.program, function)
             case RecurrenceKind.SLOW_MODE:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from sqlalchemy import Engine, and_, func, select
 
+from chimbuko.core.arrays import Rows
 from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
 from chimbuko.core.calls.sleep import slept_us
 from chimbuko.core.unpacking import unpacked
@@ -17,7 +18,7 @@ from chimbuko.provenance.query.rows import AnySelect
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.query.steps import Steps
 from chimbuko.provenance.store.engine import open_for_reading
-from chimbuko.provenance.store.numbering import RANK_PATH
+from chimbuko.provenance.store.numbering import RANK_PATH, THREAD_BIT
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
     DROPPED,
@@ -172,6 +173,18 @@ class RankPath(msgspec.Struct, frozen=True):
     """Exclusive time of all these calls together."""
 
 
+def _rank_paths(packed: bytes) -> tuple[Rows, Rows]:
+    """Return the ``RANK_PATH`` rows of a rank, and those of single threads."""
+    rows = np.frombuffer(unpacked(packed), RANK_PATH)
+    is_of_thread = rows["calls"] >> THREAD_BIT > 0
+    return rows[~is_of_thread], rows[is_of_thread]
+
+
+def _add(times: dict[int, FunctionTime], number: int, calls: int, exclusive_us: float) -> None:
+    before = times.get(number, FunctionTime(0, 0.0, 0))
+    times[number] = FunctionTime(before.calls + calls, before.exclusive_us + exclusive_us, 0)
+
+
 class Provenance:
     """Provenance of one run; each question is answered from what is committed when it is asked.
 
@@ -277,26 +290,50 @@ class Provenance:
         return [
             RankPath([functions[number] for number in paths.functions(path)], calls, exclusive_us)
             for (packed,) in self.reader.rows(select(columns.paths).where(*of_rank))
-            for path, calls, exclusive_us in np.frombuffer(unpacked(packed), RANK_PATH).tolist()
+            for path, calls, exclusive_us in _rank_paths(packed)[0].tolist()
         ]
 
     def times_of_ranks(self) -> dict[tuple[int, str], dict[int, FunctionTime]]:
         """Return the time in all calls of each function, by program and name, on each rank whose stream has
         ended.
         """
-        columns, paths, functions = RANK_PATHS.c, self.reader.names.paths, self.reader.names.functions
-        of_run = columns.run == self.reader.run
-        of_ranks = self.reader.rows(select(columns.program, columns.rank, columns.paths).where(of_run))
-        last: dict[int, str] = {}
         times: dict[tuple[int, str], dict[int, FunctionTime]] = {}
-        for program, rank, packed in of_ranks:
-            for path, calls, exclusive_us in np.frombuffer(unpacked(packed), RANK_PATH).tolist():
-                if path not in last:
-                    last[path] = functions[paths.functions(path)[-1]]
-                on_ranks = times.setdefault((program, last[path]), {})
-                before = on_ranks.get(rank, FunctionTime(0, 0.0, 0))
-                on_ranks[rank] = FunctionTime(before.calls + calls, before.exclusive_us + exclusive_us, 0)
+        for program, rank, rows, _ in self._rank_paths():
+            for function, calls, exclusive_us in self._by_function(rows):
+                _add(times.setdefault((program, function), {}), rank, calls, exclusive_us)
         return times
+
+    def times_of_threads(self) -> dict[tuple[int, str], dict[int, dict[int, FunctionTime]]]:
+        """Return the time in calls of each function, by program and name, by rank and thread, where threads
+        of a rank took unequally long; other functions of such ranks are ``OTHER_PATHS``.
+        """
+        times: dict[tuple[int, str], dict[int, dict[int, FunctionTime]]] = {}
+        for program, rank, _, rows in self._rank_paths():
+            threads = ((rows["calls"] >> THREAD_BIT) - 1).tolist()
+            rows["calls"] &= (1 << THREAD_BIT) - 1
+            named = self._by_function(rows)
+            for thread, (function, calls, exclusive_us) in zip(threads, named, strict=True):
+                on_threads = times.setdefault((program, function), {}).setdefault(rank, {})
+                _add(on_threads, thread, calls, exclusive_us)
+        return times
+
+    def _rank_paths(self) -> Iterator[tuple[int, int, Rows, Rows]]:
+        """Yield program and rank of each stream that has ended, and its ``RANK_PATH`` rows and those of its
+        threads.
+        """
+        columns = RANK_PATHS.c
+        of_run = columns.run == self.reader.run
+        for program, rank, packed in self.reader.rows(
+            select(columns.program, columns.rank, columns.paths).where(of_run)
+        ):
+            yield program, rank, *_rank_paths(packed)
+
+    def _by_function(self, rows: Rows) -> Iterator[tuple[str, int, float]]:
+        """Yield the innermost function, the calls and the exclusive time of each ``RANK_PATH`` row."""
+        paths, functions = self.reader.names.paths, self.reader.names.functions
+        last = {path: functions[paths.functions(path)[-1]] for path in set(rows["path"].tolist())}
+        for path, calls, exclusive_us in rows.tolist():
+            yield last[path], calls, exclusive_us
 
     def calls_of_ranks(self, program: int, function: str) -> dict[int, int]:
         """Return the number of calls of a function on each rank whose stream has ended."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -23,6 +24,7 @@ from chimbuko.provenance.store.coarserlevels import LEVELS, MOST_SHOWN, lost_cod
 from chimbuko.provenance.store.tables import (
     ALL_RANKS,
     NEVER_US,
+    SPENT,
     STEP_HISTOGRAMS,
     STEP_LEVELS,
     STEPS,
@@ -52,6 +54,12 @@ class StepSum(msgspec.Struct, frozen=True, array_like=True):
     highest_score: float
     most_anomalies: int
     """Most anomalies that one rank had in one step."""
+    computing_us: int
+    """Time of threads in their own code, as in ``StepCount``."""
+    mpi_us: int
+    io_us: int
+    gpu_us: int
+    awaiting_us: int
 
 
 class Steps:
@@ -178,6 +186,9 @@ def _over_all_ranks(level: int, steps: tuple[int, int] | None) -> list[ColumnEle
     return [total.rank == ALL_RANKS, *among]
 
 
+_spent = attrgetter(*SPENT)
+
+
 def summed(steps: Iterable[StepCount], length: int) -> list[StepSum]:
     """Sum up steps of ranks, sorted by program, rank and step, in groups of ``length``."""
     groups = groupby(steps, key=lambda step: (step.program, step.rank, step.step // length * length))
@@ -198,6 +209,7 @@ def _sum(program: int, rank: int, first: int, length: int, steps: list[StepCount
         sum(step.severity_us for step in steps),
         max(step.highest_score for step in steps),
         max(step.anomalies for step in steps),
+        *(sum(spent) for spent in zip(*map(_spent, steps), strict=True)),
     )
 
 

@@ -45,10 +45,11 @@ class StoreWriter:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         run_id, least_us = options.run_id, options.alert_us
         info = None if options.own is None else RunDirectory(options.own).read_info()
-        destination = Destination(options.store, run_id, info, least_us, options.copy, is_urgent)
-        broker = RunBroker.from_environment(run_id)
+        share = options.writer, options.writers
+        destination = Destination(options.store, run_id, info, least_us, options.copy, is_urgent, *share)
+        broker = RunBroker.from_environment(run_id, writer=options.writer)
         self._alerts: list[AlertService] = []
-        if least_us is not None:
+        if least_us is not None and not options.writer:
             said = partial(report, broker)
             self._alerts.append(AlertService(run_id, least_us, broker, sinks_of(os.environ), said))
         self._service = WriterService(broker, destination, [one.take for one in self._alerts])
@@ -74,6 +75,13 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
         "--own", metavar="RUN", type=Path, help="Folder of the run, where the store is the run's own."
     )
     parser.add_argument("--alert-us", type=float, help="Severity from which a call is worth an alert.")
+    parser.add_argument("--writers", type=int, default=1, help="Number of processes that write records.")
+    parser.add_argument(
+        "--writer",
+        type=int,
+        default=0,
+        help="Number of this one of several, from 1 on; 0 for the process that does all else.",
+    )
     parser.add_argument("--copy", type=Path, help="File that gets a copy of the store now and then.")
     return parser.parse_args(words)
 

@@ -13,7 +13,8 @@ import msgspec
 from sqlalchemy import Engine
 
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.store.engine import close, open_for_writing, put_aside
+from chimbuko.provenance.store.engine import StoreBusy, close, open_for_writing, put_aside
+from chimbuko.provenance.store.urls import is_sqlite, parsed_url, path_of, public_url
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.runs.directory import RunInfo
@@ -63,6 +64,9 @@ class StoreCopies:
                     begun.unlink(missing_ok=True)
 
 
+NO_FILE = 0, 0
+
+
 class Destination(msgspec.Struct, frozen=True):
     """Destination of the records of a run."""
 
@@ -78,6 +82,15 @@ class Destination(msgspec.Struct, frozen=True):
     """Place of a copy of the store on storage that other nodes share, made now and then."""
     is_urgent: Callable[[], bool] = lambda: False
     """Function that says whether this node may soon be gone, so that a copy is made at once."""
+    writer: int = 0
+    """Number of this one of several writers, counted from 1; 0 for the only one, and for the keeper."""
+    writers: int = 1
+    """Number of writers."""
+
+    @property
+    def is_keeper(self) -> bool:
+        """Whether others write records, and this process explains them, and writes what is of no rank."""
+        return self.writers > 1 and not self.writer
 
 
 class RunStore:
@@ -89,13 +102,17 @@ class RunStore:
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
         self._open: tuple[Engine, Writer] | None = None
+        self._file = NO_FILE
+        """Device and inode of the open store's file."""
 
     def open(self) -> tuple[Engine, Writer]:
         """Open the store, where it is not open yet, and return it with its writer."""
         if self._open is None:
+            # A damaged file is put aside only while it is still that which could not be opened.
+            self._file = self._file_there()
             engine = open_for_writing(self._destination.url)
-            writer = Writer(engine, self._destination.run_id)
-            self._open = engine, writer
+            writer = Writer(engine, self._destination.run_id, self._destination.writer)
+            self._open, self._file = (engine, writer), self._file_there()
             if self._destination.info is not None:
                 writer.write_run(self._destination.info)
         return self._open
@@ -114,6 +131,20 @@ class RunStore:
         """Return what is stored of the run."""
         return Provenance(self.engine, self._destination.run_id)
 
+    def check(self) -> None:
+        """Check that what was written is in the store of this run.
+
+        Raises
+        ------
+        StoreBusy
+            Another writer has put a damaged file aside, and this one wrote into that.
+        """
+        if self._destination.writers > 1 and self._file_there() != self._file:
+            self.let_go(False)
+            raise StoreBusy(
+                f"{public_url(self._destination.url)}: was put aside by another writer; trying again"
+            )
+
     def let_go(self, puts_aside: bool) -> str:
         """Let go of a damaged store, also as a user may put a whole file in its place.
 
@@ -125,7 +156,7 @@ class RunStore:
         if self._open is not None:
             self._open[0].dispose()
             self._open = None
-        if not puts_aside:
+        if not puts_aside or self._file_there() != self._file:
             return ""
         try:
             return str(put_aside(self._destination.url))
@@ -135,3 +166,14 @@ class RunStore:
     def close(self) -> None:
         """Close the store; all is in it."""
         close(self.engine)
+
+    def _file_there(self) -> tuple[int, int]:
+        """Return device and inode of the store's file, where there is one."""
+        url = parsed_url(self._destination.url)
+        if not is_sqlite(url):
+            return NO_FILE
+        try:
+            found = path_of(url).stat()
+        except OSError:
+            return NO_FILE
+        return found.st_dev, found.st_ino

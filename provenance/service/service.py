@@ -15,10 +15,10 @@ import msgspec
 import redis
 from sqlalchemy import Engine
 
-from chimbuko.core.calls.record import READING
 from chimbuko.core.errors import ServiceError
 from chimbuko.monitor.samples.nodebatch import PackedBatch
 from chimbuko.observe.namespaces.service.publishing import published
+from chimbuko.provenance.service.forwarding import Forwarding, StoredCalls, has_ended
 from chimbuko.provenance.service.runstore import Destination, StoreCopies
 from chimbuko.provenance.service.steps import (
     Abandon,
@@ -50,6 +50,7 @@ from chimbuko.provenance.service.storing import Storing
 from chimbuko.provenance.service.writercore import IDLE_S, CopySchedule, WriterCore
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
 from chimbuko.provenance.write.events import MetricFindingsStored, StoreEvent, Tick
+from chimbuko.provenance.write.severecalls import SevereCall
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.storyfile import write_story
 from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
@@ -65,6 +66,7 @@ MOST_REQUESTS = 1_000
 _batches = msgspec.msgpack.Decoder(RecordBatch)
 _samples = msgspec.msgpack.Decoder(PackedBatch)
 _statistics = msgspec.msgpack.Decoder(RunStatistics)
+_stored_calls = msgspec.msgpack.Decoder(StoredCalls)
 
 
 def report(broker: RunBroker, line: str) -> None:
@@ -112,7 +114,10 @@ class WriterService:
         self._store = self._storing.store
         self._copies = None if destination.copy is None else StoreCopies(destination.copy)
         schedule = None if self._copies is None else CopySchedule(time.monotonic())
-        self._core = WriterCore(schedule, is_own=destination.info is not None)
+        self._core = WriterCore(schedule, destination.info is not None, destination.writer > 0)
+        self._forwarding = Forwarding(destination.writers)
+        self._news: StoredCalls | None = None
+        """What the keeper is to know of what was stored last."""
         self._reader = PatientReader(broker)
         self._entries: dict[Stream, Entries] = {}
         """Entries that came last."""
@@ -192,7 +197,7 @@ class WriterService:
         keys = self._broker.keys
         match stream:
             case Stream.RECORDS:
-                return keys.records
+                return keys.stored if self._destination.is_keeper else keys.records
             case Stream.STATISTICS:
                 return keys.statistics
             case Stream.SAMPLES:
@@ -212,9 +217,9 @@ class WriterService:
         else:
             self._store.open()
             self._entries = {}
-            after = {self._key(stream): instruction.after[stream] for stream in Stream}
+            after = {self._key(stream): entry for stream, entry in instruction.after.items()}
             found, is_awaited = self._reader.read(after, instruction.count, instruction.wait_s)
-        came = dict(zip(Stream, found, strict=False))
+        came = dict(zip(self._core.streams, found, strict=False))
         for stream, entries in came.items():
             self._entries.setdefault(stream, []).extend(entries)
         size = sum(len(payload) for _, payload in came[Stream.RECORDS])
@@ -224,6 +229,8 @@ class WriterService:
     def _commit(self, stream: Stream) -> Committed:
         entries = self._entries[stream]
         match stream:
+            case Stream.RECORDS if self._destination.is_keeper:
+                return self._take_stored(entries)
             case Stream.RECORDS:
                 return self._store_records(entries)
             case Stream.STATISTICS:
@@ -235,9 +242,23 @@ class WriterService:
     def _store_records(self, entries: Entries) -> Committed:
         batches = list(self._broker.seal.decoded(entries, _batches))
         written = self._storing.records(batches)
-        has_ended = any(batch.is_from_stream and batch.health.state != READING for batch in written.batches)
         sequences = {batch.stream: batch.sequence for batch in batches}
-        return Committed(time.monotonic(), Stream.RECORDS, sequences, has_ended, list(written.severe))
+        if self._destination.writer:
+            self._news = self._forwarding.of(written, sequences, time.monotonic())
+            later = self._news.sequences if self._news else {}
+            known = {stream: number for stream, number in sequences.items() if stream not in later}
+            return Committed(time.monotonic(), Stream.RECORDS, known)
+        ended = any(map(has_ended, written.batches))
+        return Committed(time.monotonic(), Stream.RECORDS, sequences, ended, list(written.severe))
+
+    def _take_stored(self, entries: Entries) -> Committed:
+        """Take what other writers have stored, to explain it."""
+        sequences, severe = dict[str, int](), list[SevereCall]()
+        for stored in self._broker.seal.decoded(entries, _stored_calls):
+            self._storing.tell_of(stored.batches)
+            sequences |= stored.sequences
+            severe += stored.severe
+        return Committed(time.monotonic(), Stream.RECORDS, sequences, bool(sequences), severe)
 
     def _store_statistics(self, entries: Entries) -> None:
         """Store the server's statistics over all agents; it sends no more before this message is removed."""
@@ -253,7 +274,10 @@ class WriterService:
             pipeline.execute()
 
     def _acknowledge(self, instruction: Acknowledge) -> None:
-        with self._broker.client.pipeline(transaction=False) as pipeline:
+        # What was forwarded is not read again, and what was not is.
+        with self._broker.client.pipeline(transaction=self._news is not None) as pipeline:
+            if self._news is not None:
+                pipeline.xadd(self._broker.keys.stored, {PAYLOAD: self._broker.seal.encode(self._news)})
             if instruction.sequences:
                 pipeline.hset(
                     self._broker.keys.record_acks, mapping=cast(dict[Any, Any], instruction.sequences)

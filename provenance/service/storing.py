@@ -65,6 +65,12 @@ class Storing:
         except StoreRefused:
             return self._write_one_by_one(batches)
 
+    def tell_of(self, batches: Sequence[RecordBatch]) -> None:
+        """Explain batches that are stored, by this writer or by others, and tell of them."""
+        stored = CallsStored(self._clock(), batches)
+        self.explainer.take(stored)
+        self._tell(stored)
+
     def statistics(self, statistics: RunStatistics) -> None:
         """Store the server's statistics over all agents."""
         self.explainer.take_statistics(statistics)
@@ -94,9 +100,9 @@ class Storing:
     def _write(self, batches: Sequence[RecordBatch]) -> Written:
         severe = self._new_severe(batches)
         self.store.writer.write(batches)
-        stored = CallsStored(self._clock(), batches)
-        self.explainer.take(stored)
-        self._tell(stored)
+        self.store.check()
+        if not self._destination.writer:
+            self.tell_of(batches)
         return Written(batches, severe)
 
     def _new_severe(self, batches: Sequence[RecordBatch]) -> list[SevereCall]:

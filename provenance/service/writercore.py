@@ -183,14 +183,19 @@ class WriterCore:
         Schedule of the store's copies; None for no copies.
     is_own
         Whether the store is the run's own, so that a damaged one may be put aside.
+    is_one_of_several
+        Whether it only writes records, and another process does all else.
     """
 
-    def __init__(self, copies: CopySchedule | None, is_own: bool) -> None:
+    def __init__(self, copies: CopySchedule | None, is_own: bool, is_one_of_several: bool = False) -> None:
+        self.streams = (Stream.RECORDS,) if is_one_of_several else tuple(Stream)
+        """Streams that it reads."""
+        self._is_one_of_several = is_one_of_several
         self._doing: Instruction | None = None
         self._plan: deque[Instruction] = deque()
         self._round = Began(-inf, False, 0.0)
         self._is_drained = False
-        self._after = dict.fromkeys(Stream, FIRST_ENTRY)
+        self._after = dict.fromkeys(self.streams, FIRST_ENTRY)
         """Last entry of each stream that is acknowledged."""
         self._hand: dict[Stream, list[bytes]] = {}
         """Entries that came and are not acknowledged yet."""
@@ -273,22 +278,23 @@ class WriterCore:
             if wait_s > 0.0 and room > 0 and event.record_bytes < READ_BYTES:
                 self._plan.append(Gather(records[-1], room, wait_s))
                 return
-        self._hand = {stream: self._hand[stream] for stream in Stream if stream in self._hand}
+        self._hand = {stream: self._hand[stream] for stream in self.streams if stream in self._hand}
         self._is_drained = self._round.is_stopping and not self._hand
         self._plan.extend([*map(Commit, self._hand), *self._upkeep(event.time_s)])
 
     def _upkeep(self, now_s: float) -> Iterable[Instruction]:
         """Yield what is due in a round beside storing what came."""
-        yield Explain(self._round.is_stopping)
-        due_s, known = self._findings
-        if now_s >= due_s or self._round.is_stopping:
-            yield ReadFindings(known)
+        if not self._is_one_of_several:
+            yield Explain(self._round.is_stopping)
+            due_s, known = self._findings
+            if now_s >= due_s or self._round.is_stopping:
+                yield ReadFindings(known)
         yield LookAround()
 
     def _take_commit(self, event: Committed) -> None:
         assert self._doing == Commit(event.stream), "something else was to be committed"
         self._plan.appendleft(Acknowledge(event.stream, tuple(self._hand[event.stream]), event.sequences))
-        if event.has_ended or event.severe:
+        if (event.has_ended or event.severe) and not self._is_one_of_several:
             # This comes before agents hear that all is stored, and end.
             self._plan.appendleft(Explain(True, event.severe))
 
@@ -305,7 +311,7 @@ class WriterCore:
     def _fail(self, event: Failed) -> None:
         self._plan.clear()
         self._hand.clear()
-        self._after = dict.fromkeys(Stream, FIRST_ENTRY)
+        self._after = dict.fromkeys(self.streams, FIRST_ENTRY)
         self._findings = self._findings[0], b""
         self._is_drained = False
         if isinstance(event.error, StoreDamaged):

@@ -28,6 +28,9 @@ CONNECT_TIMEOUT_S = 10
 _DAMAGE = "not a database", "malformed"
 """Words of SQLite about a file that is no database, or not a whole one."""
 
+_UNIQUE_VIOLATION = "23505"
+"""Code of PostgreSQL's error about a key that is there already."""
+
 _MIGRATION_LOCK = 0x6368696D
 """Number of the PostgreSQL lock under which one process at a time makes or changes the tables."""
 
@@ -332,6 +335,9 @@ def _check_is_known(connection: Connection) -> str:
 
 def _kind(error: Exception) -> type[StoreError]:
     # OverflowError is how SQLite's driver refuses an integer of more than 64 bits.
+    if isinstance(error, exc.IntegrityError) and getattr(error.orig, "sqlstate", "") == _UNIQUE_VIOLATION:
+        # Another writer has written the same a moment before: at the next try it is there.
+        return StoreBusy
     if isinstance(error, (exc.DataError, exc.IntegrityError, OverflowError)):
         return StoreRefused
     if any(word in _words(error) for word in _DAMAGE):

@@ -6,23 +6,32 @@ Numbers begin at 0 and grow without gaps, so a reader that has read some reads o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, Table, select
 
 from chimbuko.core.errors import StoreError
-from chimbuko.provenance.store.statements import insert
+from chimbuko.provenance.store.statements import Turn, insert, take_turn
 from chimbuko.provenance.store.tables import PATHS
 
 RANK_PATH = np.dtype([("path", np.int32), ("calls", np.int64), ("exclusive_us", np.float64)])
-"""Row with the calls of one call path on one rank, and their time all together."""
+"""Row with the calls of one call path on one rank, and their time all together; or of one of its threads,
+where ``calls`` has ``1 + thread`` in the bits from ``THREAD_BIT`` on."""
+THREAD_BIT = 40
+"""Calls of a rank stay below 2 ** 40: at 40 ns each they take twelve hours of a core."""
 NO_PATH = -1
 """Number in place of a call path that is not there, or not known."""
 
 
+Transaction = Callable[[], AbstractContextManager[Connection]]
+"""Function that begins a transaction of a writer."""
+
+
 class Numbering:
-    """Numbering by the writer: gives a number to what has none. There is one writer per run.
+    """Numbering by a writer: gives a number to what has none, in a transaction of its own, as several writers
+    of a run may name the same.
 
     Parameters
     ----------
@@ -32,27 +41,38 @@ class Numbering:
         The run's number.
     """
 
-    def __init__(self, table: Table, run: int) -> None:
+    def __init__(self, table: Table, run: int, transaction: Transaction) -> None:
         self._table = table
         self._run = run
-        self._numbers: dict[tuple[Any, ...], int] | None = None
+        self._transaction = transaction
+        self._numbers: dict[tuple[Any, ...], int] = {}
 
-    def of(self, connection: Connection, values: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
-        """Return the number of each value, of these values and others; those that are new are written."""
-        if self._numbers is None:
-            self._numbers = self._stored(connection)
+    def of(self, values: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
+        """Return the number of each value, of these values and others; those that are new are written.
+
+        No transaction of this writer may be open.
+        """
         numbers = self._numbers
-        new = sorted(set(values) - numbers.keys())
+        new = set(values) - numbers.keys()
         if new:
-            names = self._table.columns.keys()
-            rows = [(self._run, number, *value) for number, value in enumerate(new, len(numbers))]
-            connection.execute(self._table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
+            with self._transaction() as connection:
+                take_turn(connection, self._run, Turn.NAMES)
+                numbers.update(self._others(connection, len(numbers)))
+                names = self._table.columns.keys()
+                rows = [
+                    (self._run, number, *value)
+                    for number, value in enumerate(sorted(new - numbers.keys()), len(numbers))
+                ]
+                insert(connection, self._table, names, rows)
             numbers.update((row[2:], row[1]) for row in rows)
         return numbers
 
-    def _stored(self, connection: Connection) -> dict[tuple[Any, ...], int]:
-        statement = select(*list(self._table.columns)[1:]).where(self._table.c.run == self._run)
-        return {tuple(value): number for number, *value in connection.execute(statement)}
+    def _others(self, connection: Connection, first: int) -> dict[tuple[Any, ...], int]:
+        """Return what other writers, or earlier ones, have numbered from a number on."""
+        columns = self._table.c
+        statement = select(*list(self._table.columns)[1:])
+        found = connection.execute(statement.where(columns.run == self._run, columns.number >= first))
+        return {tuple(value): number for number, *value in found}
 
 
 def path_key(functions: Sequence[int]) -> bytes:
@@ -61,7 +81,7 @@ def path_key(functions: Sequence[int]) -> bytes:
 
 
 class PathNumbering:
-    """Numbering of call paths by the writer; those that are new are written with all that lead to them.
+    """Numbering of call paths by a writer; those that are new are written with all that lead to them.
 
     Parameters
     ----------
@@ -69,25 +89,32 @@ class PathNumbering:
         The run's number.
     """
 
-    def __init__(self, run: int) -> None:
+    def __init__(self, run: int, transaction: Transaction) -> None:
         self._run = run
-        self._numbers: dict[tuple[int, int, int], int] | None = None
+        self._transaction = transaction
+        self._numbers: dict[tuple[int, int, int], int] = {}
         self._known: dict[tuple[int, bytes], int] = {}
 
-    def of(self, connection: Connection, paths: Iterable[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
+    def of(self, paths: Iterable[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
         """Return the number of each path, of these and others; -1 for an empty one.
+
+        No transaction of this writer may be open.
 
         Parameters
         ----------
         paths
             (program, i4[depth] as bytes): the store's numbers of functions, innermost first as in a record.
         """
-        if self._numbers is None:
-            self._numbers = self._stored(connection)
-        new_rows: list[tuple[int, ...]] = []
-        for path in set(paths) - self._known.keys():
-            self._known[path] = self._number(self._numbers, *path, new_rows)
-        insert(connection, PATHS, PATHS.columns.keys(), new_rows)
+        new = set(paths) - self._known.keys()
+        if new:
+            with self._transaction() as connection:
+                take_turn(connection, self._run, Turn.NAMES)
+                numbers = self._numbers | self._others(connection, len(self._numbers))
+                new_rows: list[tuple[int, ...]] = []
+                found = {path: self._number(numbers, *path, new_rows) for path in sorted(new)}
+                insert(connection, PATHS, PATHS.columns.keys(), new_rows)
+            self._numbers = numbers
+            self._known.update(found)
         return self._known
 
     def _number(
@@ -106,10 +133,12 @@ class PathNumbering:
             number = numbers[key]
         return number
 
-    def _stored(self, connection: Connection) -> dict[tuple[int, int, int], int]:
+    def _others(self, connection: Connection, first: int) -> dict[tuple[int, int, int], int]:
+        """Return what other writers, or earlier ones, have numbered from a number on."""
         path = PATHS.c
-        statement = select(path.program, path.parent, path.function, path.number).where(path.run == self._run)
-        return {(row[0], row[1], row[2]): row[3] for row in connection.execute(statement)}
+        statement = select(path.program, path.parent, path.function, path.number)
+        rows = connection.execute(statement.where(path.run == self._run, path.number >= first))
+        return {(row[0], row[1], row[2]): row[3] for row in rows}
 
 
 class NumberedNames(dict[int, str]):

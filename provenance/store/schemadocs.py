@@ -22,6 +22,7 @@ TABLES = {
     "calls": "A recorded call: abnormal, or normal for comparison",
     "incidents": "A delay, with all that was flagged because of it",
     "recurrences": "What cost time again and again",
+    "marks": "What somebody said of an incident or a recurring finding",
     "metric_findings": "What was wrong with a quantity that programs publish",
     "steps": "What the analysis of one step of one rank counted, also without anomalies",
     "step_levels": "Sums over 8, 64, 512 ... steps of a rank, and over all ranks of a program",
@@ -68,6 +69,10 @@ _ANYWHERE = {
     "bucket": "Which of the stretches of this level: the step, or second, divided by their length",
     "start_us": "Time of its first event, in µs since 1970 on the trace's clock",
     "end_us": "Time of its last event, in µs since 1970 on the trace's clock",
+    "computing_us": "Time of threads in their own code, also asleep or without a core, in µs",
+    "mpi_us": "Time of threads in MPI, in µs",
+    "io_us": "Time of threads in reading and writing files, in µs",
+    "awaiting_us": "Time of coroutines that await, in µs",
     "counters": "Packed; chimbuko show and chimbuko.open(...).call(...) unpack it",
     "counter": "Number of the counter's name (texts.number)",
 }
@@ -144,6 +149,13 @@ _HERE = {
         "calls": "Calls that are meant",
     }
     | _OF_FINDINGS,
+    "marks": {
+        "finding": "Id of the incident or recurring finding",
+        "state": "known, ignored or noted",
+        "note": "What its author says of it",
+        "author": "Who marked it",
+        "marked_us": "When, in µs since 1970",
+    },
     "metric_findings": {
         "kind": "global drift, local drift, departure or not a number",
         "quantity": "Key under which it is published, without the rank",
@@ -159,7 +171,9 @@ _HERE = {
         "is_sum": "Whether it has sums of all that the node did; else samples from around flagged calls",
         "rows": "Packed; chimbuko show and /api/v1/node unpack it",
     },
+    "steps": {"gpu_us": "Time of threads that wait for a GPU, in µs"},
     "step_levels": {
+        "gpu_us": "Time of threads that wait for a GPU, in µs",
         "level": "Sums are over 8 to this power of steps",
         "rank": "MPI rank; -1 for all ranks of the program",
         "most_anomalies": "Most anomalies that one rank had in one step",

@@ -7,10 +7,37 @@ anomalies/s on SQLite), and both databases take the same statements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Table
+
+from chimbuko.provenance.store.copying import copies, copy_rows, may_stage, stage
+
+
+class Turn(IntEnum):
+    """Part of a run's rows that one transaction at a time writes."""
+
+    NAMES = 0
+    """Numbers of functions, texts and call paths."""
+    SUMS = 1
+    """Sums over all ranks."""
+    WRITERS = 2
+    """Rows of the only writer, or of the first of several; the others follow."""
+
+
+_TURNS = 0x63680000
+"""First of the numbers under which PostgreSQL keeps these locks; the run's number goes with it."""
+
+
+def take_turn(connection: Connection, run: int, turn: int) -> None:
+    """Wait until no other transaction has this turn, and keep it until the end of this one.
+
+    All transactions of SQLite that write wait for each other anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s, %s)", (_TURNS + turn, run))
 
 
 class Upsert(msgspec.Struct, frozen=True):
@@ -37,7 +64,18 @@ class Upsert(msgspec.Struct, frozen=True):
         )
         condition = f" WHERE ({theirs}) > ({ours})" if self.newer else ""
         conflict = f" ON CONFLICT ({_list(self.key)}) DO UPDATE SET {', '.join(changed)}{condition}"
-        _insert(connection, self.table, self.columns, rows, conflict)
+        _insert(connection, self.table, self.columns, self._newest(rows), conflict)
+
+    def _newest(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+        """Return one row of each key: a single statement must not change a row twice."""
+        key, age = ([self.columns.index(name) for name in names] for names in (self.key, self.newer))
+        newest: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        for row in rows:
+            place = tuple(row[at] for at in key)
+            before = newest.get(place)
+            if before is None or not age or [row[at] for at in age] > [before[at] for at in age]:
+                newest[place] = row
+        return list(newest.values())
 
 
 class Accumulate(msgspec.Struct, frozen=True):
@@ -68,15 +106,24 @@ class Change(msgspec.Struct, frozen=True):
 
     table: Table
     columns: tuple[str, ...]
-    key: str
+    key: tuple[str, ...]
 
     def write(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Change all rows in one go; each has the new values and then the key."""
+        """Change all rows in one go; each has the new values and then the key, which no other row has."""
+        if not rows:
+            return
+        if copies(connection, rows) and may_stage(connection):
+            staged = stage(connection, self.table, (*self.columns, *self.key), rows)
+            changed = ", ".join(f'"{name}" = s."{name}"' for name in self.columns)
+            same = " AND ".join(f't."{name}" = s."{name}"' for name in self.key)
+            connection.exec_driver_sql(
+                f"UPDATE {self.table.name} AS t SET {changed} FROM {staged} AS s WHERE {same}"
+            )
+            return
         mark = placeholder(connection)
         changed = ", ".join(f'"{name}" = {mark}' for name in self.columns)
-        if rows:
-            statement = f'UPDATE {self.table.name} SET {changed} WHERE "{self.key}" = {mark}'
-            connection.exec_driver_sql(statement, list(rows))
+        same = " AND ".join(f'"{name}" = {mark}' for name in self.key)
+        connection.exec_driver_sql(f"UPDATE {self.table.name} SET {changed} WHERE {same}", list(rows))
 
 
 def insert(
@@ -93,7 +140,15 @@ def _insert(
     rows: Sequence[tuple[Any, ...]],
     conflict: str,
 ) -> None:
-    if rows:
+    if copies(connection, rows) and not conflict:
+        copy_rows(connection, table, columns, rows)
+    elif copies(connection, rows) and may_stage(connection):
+        staged = stage(connection, table, columns, rows)
+        named = _list(columns)
+        connection.exec_driver_sql(
+            f"INSERT INTO {table.name} ({named}) SELECT {named} FROM {staged}{conflict}"
+        )
+    elif rows:
         values = ", ".join([placeholder(connection)] * len(columns))
         statement = f"INSERT INTO {table.name} ({_list(columns)}) VALUES ({values}){conflict}"
         connection.exec_driver_sql(statement, list(rows))
@@ -119,10 +174,16 @@ def rows_of(
     run: int,
     key: Sequence[str],
     wanted: Iterable[tuple[int, ...]],
+    are_to_change: bool = False,
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a run whose columns ``key`` have one of the values ``wanted``, as ``columns``.
 
     One statement for many keys takes 5 µs a key; one for each takes ten times as long.
+
+    Parameters
+    ----------
+    are_to_change
+        Whether this transaction will change them, so that others have to wait.
     """
     sign = placeholder(connection)
     names = ", ".join(f't."{name}"' for name in columns)
@@ -135,5 +196,7 @@ def rows_of(
             f"SELECT {names} FROM (VALUES {', '.join([one] * len(keys))}) AS k "
             f"JOIN {table.name} AS t ON t.run = {sign} AND {same}"
         )
+        if are_to_change and connection.dialect.name == "postgresql":
+            statement += " FOR UPDATE OF t"
         parameters = (*(value for values in keys for value in values), run)
         yield from (tuple(row) for row in connection.exec_driver_sql(statement, parameters))

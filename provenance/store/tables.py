@@ -85,6 +85,11 @@ _OF_DTYPE: dict[str, Callable[[str], Column[Any]]] = {
 }
 
 
+def _since_0018(name: str) -> Column[int]:
+    """Return a column of whole numbers that older stores got with 0 in their rows."""
+    return Column(name, BigInteger, nullable=False, server_default="0")
+
+
 def _key(name: str) -> Column[int]:
     # No table but ``calls`` and ``runs`` numbers its own rows.
     return Column(name, Integer, primary_key=True, autoincrement=False)
@@ -102,6 +107,8 @@ def _indexed(name: str, *columns: Column[Any]) -> Table:
 
 ORDERS = INDEXED
 """Columns by which calls are listed."""
+SPENT = ("computing_us", "mpi_us", "io_us", "gpu_us", "awaiting_us")
+"""Columns of the time of threads in a step, in the order of ``TimeKind``."""
 PLACES = ("function", "rank", "path", "incident_id")
 """Columns by whose value a search for calls can begin."""
 
@@ -214,6 +221,14 @@ RECURRENCES = _indexed(
 """Recurring findings: what cost time again and again, numbered from 1; ``function`` is -1 where it is not one
 alone."""
 
+MARKS = _keyed(
+    "marks",
+    Column("finding", Text, primary_key=True),
+    *(_text(name) for name in ("state", "note", "author")),
+    _integer("marked_us"),
+)
+"""Marks as ``Mark``, of incidents and recurring findings by their ids, which stay when all are found anew."""
+
 METRIC_FINDINGS = _indexed(
     "metric_findings",
     _key("number"),
@@ -238,6 +253,7 @@ STEPS = _keyed(
     _integer("anomalies"),
     _real("severity_us"),
     _real("highest_score"),
+    *map(_since_0018, SPENT),
 )
 """Steps as ``StepCount``."""
 
@@ -263,6 +279,7 @@ STEP_LEVELS = _keyed(
     _integer("peaks"),
     _real("highest_lost_us"),
     _integer("lost_peaks"),
+    *map(_since_0018, SPENT),
 )
 """Sums over 8 ** ``level`` steps of a rank, from step ``bucket * 8 ** level`` on, once a later bucket has
 begun; and over all ranks of a program, from level 0 on (``provenance.write.stepwriter``). ``most_anomalies``

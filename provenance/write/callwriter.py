@@ -1,4 +1,4 @@
-"""Writes recorded calls: of several revisions the newest stays, and the totals follow."""
+"""Writes recorded calls: of several revisions the newest stays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chimbuko.core.calls.schema import INDEXED
 from chimbuko.provenance.store.encode import CALL_COLUMNS, CALL_KEY
 from chimbuko.provenance.store.statements import Change, insert, rows_of
 from chimbuko.provenance.store.tables import CALLS
-from chimbuko.provenance.write.rollups import Counted, add
+from chimbuko.provenance.write.rollups import CallChanges, Counted
 
 Row = tuple[Any, ...]
 
@@ -42,12 +42,12 @@ _stored_key, _stored_version, _stored_searched, _stored_counted, _stored_verdict
 )
 _VERDICT_AT = [CALL_COLUMNS.index(name) for name in _VERDICT]
 # Most second revisions change nothing that is searched by: to leave seven indexes alone halves their cost.
-_CHANGE_OTHERS = Change(CALLS, _OTHERS, "id")
-_CHANGE_ALL = Change(CALLS, (*_SEARCHED, *_OTHERS), "id")
+_CHANGE_OTHERS = Change(CALLS, _OTHERS, ("id",))
+_CHANGE_ALL = Change(CALLS, (*_SEARCHED, *_OTHERS), ("id",))
 
 
-def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> None:
-    """Write rows of ``CALL_COLUMNS``.
+def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> CallChanges:
+    """Write rows of ``CALL_COLUMNS``, and return what is to be counted.
 
     Of several revisions of a call the highest stays, in whatever order they come; of several reports of an
     open call, which are all revision 0, the one with the longest time. The verdict on a call that has ended
@@ -58,20 +58,20 @@ def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> None:
         before = newest.get(key := _key(row))
         if before is None or _age(*_reported(row)) > _age(*_reported(before)):
             newest[key] = row
-    stored = {_stored_key(row): row for row in rows_of(connection, CALLS, _STORED, run, _KEY, newest)}
-    new = [row for key, row in newest.items() if key not in stored]
+    kept = rows_of(connection, CALLS, _STORED, run, _KEY, newest, are_to_change=True)
+    stored = {_stored_key(row): row for row in kept}
+    new = [newest[key] for key in sorted(newest.keys() - stored.keys())]
     changes = [
-        (stored[key], _judged_as(stored[key], row))
-        for key, row in newest.items()
-        if key in stored and _age(*_reported(row)) > _age(*_stored_version(stored[key]))
+        (before, _judged_as(before, newest[key]))
+        for key, before in stored.items()
+        if _age(*_reported(newest[key])) > _age(*_stored_version(before))
     ]
     insert(connection, CALLS, CALL_COLUMNS, new)
     _change(connection, changes)
-    add(
-        connection,
-        run,
+    counted = [(Counted(*_stored_counted(before)), Counted(*_counted(after))) for before, after in changes]
+    return CallChanges(
         [Counted(*_counted(row)) for row in new],
-        [(Counted(*_stored_counted(before)), Counted(*_counted(after))) for before, after in changes],
+        [(before, after) for before, after in counted if before != after],
     )
 
 

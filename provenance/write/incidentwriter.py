@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 
 import msgspec
 from sqlalchemy import Connection, delete, select
@@ -17,7 +18,8 @@ from chimbuko.core.unpacking import unpacked
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
-from chimbuko.provenance.store.statements import Upsert, insert, placeholder
+from chimbuko.provenance.store.encode import CALL_KEY
+from chimbuko.provenance.store.statements import Change, Upsert, insert, placeholder
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, METRIC_FINDINGS, RECURRENCES
 
 UNKNOWN = -1
@@ -25,16 +27,16 @@ UNKNOWN = -1
 MOST_WAITED = 1000
 """Most waiting calls that are kept in the details of an incident, the most costly; all have its id."""
 
-FunctionNumbers = Callable[[Sequence[tuple[int, str]]], Mapping[tuple[int, str], int]]
-"""Function that gives the numbers of functions by (program, name)."""
+FunctionNumbers = Mapping[tuple[int, str], int]
+"""Numbers of functions by (program, name)."""
 
 _WRITE = Upsert.of_all(INCIDENTS)
+_CHANGE_MEMBERS = Change(CALLS, ("incident_id",), CALL_KEY)
 
 
 def write_changes(connection: Connection, run: int, changes: Changes, numbers: FunctionNumbers) -> None:
     """Write what has changed in a run's incidents."""
-    known = numbers([(one.program, one.function) for one in changes.incidents if one.function])
-    _WRITE.write(connection, [_row(run, one, known) for one in changes.incidents])
+    _WRITE.write(connection, [_row(run, one, numbers) for one in changes.incidents])
     _mark(connection, run, "merged_into", list(changes.merged.items()))
     _mark(connection, run, "is_gone", [(number, True) for number in changes.gone])
     _write_members(connection, run, changes.incident_of)
@@ -62,12 +64,11 @@ def write_recurrences(
     number_of = {_unpacked(packed).key: number for number, packed in connection.execute(stored)}
     new = itertools.count(max(number_of.values(), default=0) + 1)
     connection.execute(delete(RECURRENCES).where(columns.run == run))
-    known = numbers([(one.program, one.function) for one in found if one.function])
     numbered = [(number_of.get(one.key) or next(new), recurrence_sentence(one), one) for one in found]
     rows = [
         (
             *(run, number, one.program, one.kind),
-            known.get((one.program, one.function), UNKNOWN),
+            numbers.get((one.program, one.function), UNKNOWN),
             *(one.calls, one.begin_us, one.end_us, one.cost_us, told, _packed(one)),
         )
         for number, told, one in numbered
@@ -95,17 +96,12 @@ def _mark(connection: Connection, run: int, column: str, marks: Sequence[tuple[i
 
 
 def _write_members(connection: Connection, run: int, incident_of: Mapping[str, int]) -> None:
-    if incident_of:
-        mark = placeholder(connection)
-        key = " AND ".join(f"{name} = {mark}" for name in ("run", *_PLACE))
-        rows = [
-            (incident_id(number) if number else None, run, *map(int, call_id.split(":")))
-            for call_id, number in incident_of.items()
-        ]
-        connection.exec_driver_sql(f"UPDATE {CALLS.name} SET incident_id = {mark} WHERE {key}", rows)
-
-
-_PLACE = ("program", "rank", "begin_step", "begin_row")
+    rows = [
+        (incident_id(number) if number else None, run, *map(int, call_id.split(":")))
+        for call_id, number in incident_of.items()
+    ]
+    # In the order in which writers change calls, so that nobody waits for who waits for him.
+    _CHANGE_MEMBERS.write(connection, sorted(rows, key=itemgetter(slice(1, None))))
 
 
 def _packed(value: msgspec.Struct) -> bytes:

@@ -7,6 +7,7 @@ enough to be read as they are. Sums over all ranks are added to as steps come.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from chimbuko.provenance.store.statements import Accumulate, Upsert, placeholder
 from chimbuko.provenance.store.tables import (
     ALL_RANKS,
     NEVER_US,
+    SPENT,
     STEP_HISTOGRAMS,
     STEP_LEVELS,
     STEPS,
@@ -39,6 +41,14 @@ Bucket = tuple[int, int, int, int]
 """Level, program, rank and number of a bucket."""
 
 
+class StepChanges(msgspec.Struct, frozen=True):
+    """Changes of the table of steps that were written just now."""
+
+    new: Sequence[StepCount]
+    are_replaced: bool
+    """Whether steps that were stored have changed."""
+
+
 class StepWriter:
     """Writer of the steps of one run.
 
@@ -53,7 +63,7 @@ class StepWriter:
         self._newest: dict[RankKey, int] | None = None
         """Newest step of each rank; None before it was read."""
 
-    def write(self, connection: Connection, steps: Iterable[StepCount]) -> None:
+    def write(self, connection: Connection, steps: Iterable[StepCount]) -> StepChanges:
         """Write steps; one that is stored already, and differs, is replaced."""
         reported = {(step.program, step.rank, step.step): step for step in steps}
         if self._newest is None:
@@ -66,13 +76,17 @@ class StepWriter:
         _WRITE_STEPS.write(
             connection, [(self._run, *msgspec.structs.astuple(step)) for step in reported.values()]
         )
-        _ADD_LEVELS.write(connection, _over_all_ranks(self._run, new))
         _ADD_HISTOGRAMS.write(connection, _histograms(self._run, new))
         completed = _completed(self._newest, new)
         for level in LEVELS:
             buckets = [bucket[1:] for bucket in completed if bucket[0] == level]
             _sum_up(connection, self._run, level, buckets)
-        if any(step != reported[key] for key, step in stored.items()):
+        return StepChanges(new, any(step != reported[key] for key, step in stored.items()))
+
+    def add_over_ranks(self, connection: Connection, changes: StepChanges) -> None:
+        """Count steps in the sums over all ranks, to which several writers add, in turn."""
+        _ADD_LEVELS.write(connection, sorted(_over_all_ranks(self._run, changes.new)))
+        if changes.are_replaced:
             # Agents never cause this, as a step that was reported is not analysed again.
             rebuild(connection, self._run)
 
@@ -137,7 +151,9 @@ def _of_level_below(level: int) -> str:
     sums = (
         f"{steps}, COALESCE(MIN(NULLIF(start_us, 0)), {NEVER_US}), MAX(end_us), SUM(calls), SUM(anomalies), "
         f"SUM(severity_us), MAX(highest_score), MAX({most}), "
-        f"{_side_by_side(shown, number)}, MAX({lost}), {_side_by_side(f'{lost_code_sql(lost)} + 1', number)}"
+        f"{_side_by_side(shown, number)}, MAX({lost}), "
+        + f"{_side_by_side(f'{lost_code_sql(lost)} + 1', number)}, "
+        + ", ".join(f"SUM({name})" for name in SPENT)
     )
     return (
         f"INSERT INTO step_levels ({', '.join(STEP_LEVELS.columns.keys())}) "
@@ -192,6 +208,7 @@ _SUMS = (
     literal(0, literal_execute=True),
     func.max(STEPS.c.severity_us),
     literal(0, literal_execute=True),
+    *(func.sum(STEPS.c[name]) for name in SPENT),
 )
 
 
@@ -204,12 +221,16 @@ def _literal(number: int) -> Any:
     return literal(number, literal_execute=True)
 
 
+_spent = attrgetter(*SPENT)
+_NO_TIME = (0,) * len(SPENT)
+
+
 def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...]]:
     sums: dict[tuple[int, int, int], list[float]] = {}
     for step in steps:
         for level in (0, *LEVELS):
             key = (level, step.program, _bucket(level, step.step))
-            total = sums.setdefault(key, [0, NEVER_US, 0, 0, 0, 0.0, 0.0, 0, 0, 0.0, 0])
+            total = sums.setdefault(key, [0, NEVER_US, 0, 0, 0, 0.0, 0.0, 0, 0, 0.0, 0, *_NO_TIME])
             total[0] += 1
             total[1] = min(total[1], step.start_us or NEVER_US)
             total[2] = max(total[2], step.end_us)
@@ -219,6 +240,8 @@ def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...
             total[6] = max(total[6], step.highest_score)
             total[7] = max(total[7], step.anomalies)
             total[9] = max(total[9], step.severity_us)
+            for at, us in enumerate(_spent(step), 11):
+                total[at] += us
     return [
         (run, level, program, ALL_RANKS, bucket, *total) for (level, program, bucket), total in sums.items()
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from sqlalchemy import Connection, Engine, select, update
 
 from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME
+from chimbuko.core.arrays import Rows
+from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME, THREAD_PATH_TIME
 from chimbuko.core.calls.record import READING, SILENT, Silence, StreamHealth
 from chimbuko.core.errors import StoreError
 from chimbuko.core.kernels.paths import NONE
@@ -23,10 +23,10 @@ from chimbuko.monitor.samples.nodebatch import PackedBatch
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
-from chimbuko.provenance.store.encode import call_rows, node_state_rows, store_records
+from chimbuko.provenance.store.encode import StoredRecords, call_rows, node_state_rows, store_records
 from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.store.numbering import RANK_PATH, Numbering, PathNumbering, path_key
-from chimbuko.provenance.store.statements import Upsert
+from chimbuko.provenance.store.numbering import RANK_PATH, THREAD_BIT, Numbering, PathNumbering, path_key
+from chimbuko.provenance.store.statements import Turn, Upsert, take_turn
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
     DROPPED,
@@ -51,11 +51,13 @@ from chimbuko.provenance.write.incidentwriter import (
     write_metric_findings,
     write_recurrences,
 )
+from chimbuko.provenance.write.rollups import add_of_ranks, add_over_ranks
 from chimbuko.provenance.write.stepwriter import StepWriter
 from chimbuko.runtime.protocol.messages import (
     FunctionModel,
     FunctionStatistics,
     PathStatistics,
+    PathTimes,
     RecordBatch,
     RunStatistics,
 )
@@ -78,7 +80,8 @@ _WRITE_PROGRAMS = Upsert.of_all(PROGRAMS)
 
 
 class Writer:
-    """Writer of what belongs to one run. Each method is one transaction: all of it is stored, or nothing.
+    """Writer of what belongs to one run. Each method is one transaction: all of it is stored, or nothing, but
+    names, which are numbered before.
 
     Methods raise ``StoreBusy`` where the same call may succeed later, ``StoreRefused`` where it holds
     a value that the database cannot store, and another ``StoreError`` where the store is unusable.
@@ -89,11 +92,15 @@ class Writer:
         Store, from ``open_for_writing``.
     run_id
         Run that everything written belongs to; ``write_run`` comes first.
+    number
+        Number of this one of several writers, counted from 1; 0 for the only one. Two of the same number wait
+        for each other, as where one was killed in mid-transaction, and another follows.
     """
 
-    def __init__(self, engine: Engine, run_id: str) -> None:
+    def __init__(self, engine: Engine, run_id: str, number: int = 0) -> None:
         self._engine = engine
         self._run_id = run_id
+        self._turn = Turn.WRITERS + number
         self._stored: _StoredRun | None = None
 
     def write(self, batches: Sequence[RecordBatch]) -> None:
@@ -101,73 +108,77 @@ class Writer:
 
         What was written before changes nothing, and is not counted again.
         """
+        run = self._run()
+        # Names and rows come before the transaction: meanwhile others can write.
+        functions = run.functions.of(_functions_in(batches))
+        texts = run.texts.of(_texts_in(batches))
+        calls, states = _call_rows(run, batches, functions, texts)
+        rank_paths = _rank_path_rows(run, batches, functions)
         with self._transaction() as connection:
-            run = self._run(connection)
-            functions = run.functions.of(connection, _functions_in(batches))
-            texts = run.texts.of(connection, _texts_in(batches))
-            calls: list[tuple[Any, ...]] = []
-            states: dict[tuple[int, ...], bytes] = {}
-            for batch in (batch for batch in batches if batch.records.count):
-                names, counters = batch.records.functions, batch.records.counter_names
-                stored = store_records(
-                    batch.records,
-                    {number: functions[batch.health.program, name] for number, name in names.items()},
-                    {number: texts[name,] for number, name in counters.items()},
-                )
-                paths = [(batch.health.program, path) for path in stored.paths]
-                numbers = run.paths.of(connection, paths)
-                calls += call_rows(run.number, batch.health, stored, [numbers[path] for path in paths])
-                states |= node_state_rows(run.number, batch.health, stored)
-            write_calls(connection, run.number, calls)
-            run.steps.write(connection, (step for batch in batches for step in batch.steps))
+            take_turn(connection, run.number, self._turn)
+            new_calls = write_calls(connection, run.number, calls)
+            add_of_ranks(connection, run.number, new_calls)
+            new_steps = run.steps.write(connection, (step for batch in batches for step in batch.steps))
             _WRITE_NODE_STATES.write(connection, [(*key, state) for key, state in states.items()])
-            _write_rank_paths(connection, run, batches, functions)
+            _WRITE_RANK_PATHS.write(connection, rank_paths)
             of_streams = [batch.health for batch in batches if batch.is_from_stream]
             health = _with_silences(connection, run.number, of_streams)
             _WRITE_HEALTH.write(connection, _health_rows(run.number, health))
             for upsert, rows in _other_rows(run.number, batches, texts):
                 upsert.write(connection, rows)
+            # Last, as all writers wait for each other here.
+            take_turn(connection, run.number, Turn.SUMS)
+            add_over_ranks(connection, run.number, new_calls)
+            run.steps.add_over_ranks(connection, new_steps)
 
     def write_statistics(self, statistics: RunStatistics) -> None:
         """Write the latest statistics over all agents, and the detector's models of functions."""
+        run = self._run()
+        written = (
+            (_WRITE_STATISTICS, _function_rows(run, statistics.functions)),
+            (_WRITE_PATH_STATISTICS, _path_rows(run, statistics.paths)),
+            (_WRITE_MODELS, _model_rows(run, statistics.models)),
+        )
         with self._transaction() as connection:
-            run = self._run(connection)
             rows = [(run.number, *program) for program in statistics.programs.items()]
             _WRITE_PROGRAMS.write(connection, rows)
             health = _with_silences(connection, run.number, statistics.health)
             _WRITE_HEALTH.write(connection, _health_rows(run.number, health))
-            _write_functions(connection, run, statistics.functions)
-            _write_paths(connection, run, statistics.paths)
-            _write_models(connection, run, statistics.models)
+            for upsert, of_names in written:
+                upsert.write(connection, of_names)
 
     def write_samples(self, batches: Iterable[PackedBatch]) -> None:
         """Write samples of nodes."""
+        run = self._run()
         with self._transaction() as connection:
-            run = self._run(connection)
             rows = [(run.number, *msgspec.structs.astuple(one)) for one in batches]
             _WRITE_SAMPLES.write(connection, rows)
 
     def write_incidents(self, changes: Changes) -> None:
         """Write what has changed in the run's incidents."""
+        run = self._run()
+        functions = run.functions.of((one.program, one.function) for one in changes.incidents if one.function)
         with self._transaction() as connection:
-            run = self._run(connection)
-            write_changes(connection, run.number, changes, partial(run.functions.of, connection))
+            write_changes(connection, run.number, changes, functions)
 
     def withdraw_incidents(self, known: Collection[int]) -> None:
         """Note that all incidents but these have no flagged call any longer."""
+        run = self._run()
         with self._transaction() as connection:
-            withdraw(connection, self._run(connection).number, known)
+            withdraw(connection, run.number, known)
 
     def write_recurrences(self, found: Sequence[Recurrence]) -> list[RecurrenceSummary]:
         """Write all recurring findings of the run, and return them as lists show them."""
+        run = self._run()
+        functions = run.functions.of((one.program, one.function) for one in found if one.function)
         with self._transaction() as connection:
-            run = self._run(connection)
-            return write_recurrences(connection, run.number, found, partial(run.functions.of, connection))
+            return write_recurrences(connection, run.number, found, functions)
 
     def write_metric_findings(self, found: Sequence[Finding]) -> list[MetricFinding]:
         """Write the findings in published quantities that are not stored yet, and return them."""
+        run = self._run()
         with self._transaction() as connection:
-            return write_metric_findings(connection, self._run(connection).number, found)
+            return write_metric_findings(connection, run.number, found)
 
     def write_run(self, info: RunInfo) -> None:
         """Write the description of the run, again when it has ended."""
@@ -193,20 +204,22 @@ class Writer:
             with store_errors(self._engine), self._engine.begin() as connection:
                 yield connection
         except BaseException:
-            # Numbers given in a transaction that failed are not in the store.
+            # What is known of the store may not be there.
             self._stored = None
             raise
 
-    def _run(self, connection: Connection) -> _StoredRun:
+    def _run(self) -> _StoredRun:
         if self._stored is None:
-            number = connection.execute(select(RUNS.c.number).where(RUNS.c.id == self._run_id)).scalar()
-            if number is None:
-                raise StoreError(f"{public_url(self._engine.url)}: holds no run {self._run_id!r} to add to")
+            with self._transaction() as connection:
+                number = connection.execute(select(RUNS.c.number).where(RUNS.c.id == self._run_id)).scalar()
+                if number is None:
+                    where = public_url(self._engine.url)
+                    raise StoreError(f"{where}: holds no run {self._run_id!r} to add to")
             self._stored = _StoredRun(
                 number,
-                Numbering(FUNCTIONS, number),
-                Numbering(TEXTS, number),
-                PathNumbering(number),
+                Numbering(FUNCTIONS, number, self._transaction),
+                Numbering(TEXTS, number, self._transaction),
+                PathNumbering(number, self._transaction),
                 StepWriter(number),
             )
         return self._stored
@@ -223,38 +236,56 @@ class _StoredRun(msgspec.Struct, frozen=True):
     steps: StepWriter
 
 
-def _write_functions(
-    connection: Connection, run: _StoredRun, statistics: Sequence[FunctionStatistics]
-) -> None:
-    numbers = run.functions.of(connection, ((row.program, row.name) for row in statistics))
-    rows = [
+def _call_rows(
+    run: _StoredRun,
+    batches: Sequence[RecordBatch],
+    functions: Mapping[tuple[int, str], int],
+    texts: Mapping[tuple[str], int],
+) -> tuple[list[tuple[Any, ...]], dict[tuple[int, ...], bytes]]:
+    """Return rows of the table of calls, and the state of the node by run, program, rank and step."""
+    calls: list[tuple[Any, ...]] = []
+    states: dict[tuple[int, ...], bytes] = {}
+    encoded: list[tuple[StreamHealth, StoredRecords, list[tuple[int, bytes]]]] = []
+    for batch in (batch for batch in batches if batch.records.count):
+        program, names, counters = batch.health.program, batch.records.functions, batch.records.counter_names
+        stored = store_records(
+            batch.records,
+            {number: functions[program, name] for number, name in names.items()},
+            {number: texts[name,] for number, name in counters.items()},
+        )
+        encoded.append((batch.health, stored, [(program, path) for path in stored.paths]))
+    numbers = run.paths.of(path for _, _, paths in encoded for path in paths)
+    for health, stored, paths in encoded:
+        calls += call_rows(run.number, health, stored, [numbers[path] for path in paths])
+        states |= node_state_rows(run.number, health, stored)
+    return calls, states
+
+
+def _function_rows(run: _StoredRun, statistics: Sequence[FunctionStatistics]) -> list[tuple[Any, ...]]:
+    numbers = run.functions.of((row.program, row.name) for row in statistics)
+    return [
         (run.number, numbers[row.program, row.name], *msgspec.structs.astuple(row)[2:]) for row in statistics
     ]
-    _WRITE_STATISTICS.write(connection, rows)
 
 
-def _write_paths(connection: Connection, run: _StoredRun, statistics: Sequence[PathStatistics]) -> None:
-    wanted = {(row.program, name) for row in statistics for name in row.functions}
-    functions = run.functions.of(connection, wanted)
+def _path_rows(run: _StoredRun, statistics: Sequence[PathStatistics]) -> list[tuple[Any, ...]]:
+    functions = run.functions.of((row.program, name) for row in statistics for name in row.functions)
     paths = [
         (row.program, path_key([functions[row.program, name] for name in row.functions]))
         for row in statistics
     ]
-    numbers = run.paths.of(connection, paths)
-    rows = [
+    numbers = run.paths.of(paths)
+    return [
         (run.number, numbers[path], *msgspec.structs.astuple(row)[2:])
         for path, row in zip(paths, statistics, strict=True)
     ]
-    _WRITE_PATH_STATISTICS.write(connection, rows)
 
 
-def _write_rank_paths(
-    connection: Connection,
-    run: _StoredRun,
-    batches: Sequence[RecordBatch],
-    functions: Mapping[tuple[int, str], int],
-) -> None:
-    """Write the time in calls by path where a stream has ended; ``functions`` are those of the batches."""
+def _rank_path_rows(
+    run: _StoredRun, batches: Sequence[RecordBatch], functions: Mapping[tuple[int, str], int]
+) -> list[tuple[Any, ...]]:
+    """Return the time in calls by path where a stream has ended; ``functions`` are those of the batches."""
+    written = []
     for batch in batches:
         if batch.paths is None:
             continue
@@ -267,22 +298,32 @@ def _write_rank_paths(
             # The function of the others is -1, which is the last name.
             on_paths.append([*above, functions[program, names[function]]])
         paths = [(program, path_key(on_path)) for on_path in on_paths]
-        numbers = run.paths.of(connection, paths)
+        numbers = run.paths.of(paths)
         rows = np.zeros(len(times), RANK_PATH)
         rows["path"] = [numbers[path] for path in paths]
         for name in ("calls", "exclusive_us"):
             rows[name] = times[name]
-        packed = zlib.compress(rows[rows["calls"] > 0].tobytes(), 9)
-        _WRITE_RANK_PATHS.write(connection, [(run.number, program, rank, int(rows["calls"].sum()), packed)])
+        packed = zlib.compress(rows[rows["calls"] > 0].tobytes() + _of_threads(batch.paths, rows), 9)
+        written.append((run.number, program, rank, int(rows["calls"].sum()), packed))
+    return written
 
 
-def _write_models(connection: Connection, run: _StoredRun, models: Sequence[FunctionModel]) -> None:
-    numbers = run.functions.of(connection, ((model.program, model.name) for model in models))
-    rows = [
+def _of_threads(paths: PathTimes, ranks: Rows) -> bytes:
+    """Return ``RANK_PATH`` rows of the threads that take unequally long; ``ranks`` are those of all."""
+    times = np.frombuffer(paths.threads, THREAD_PATH_TIME)
+    rows = np.zeros(len(times), RANK_PATH)
+    rows["path"] = ranks["path"][times["path"]]
+    rows["calls"] = times["calls"] + ((1 + times["thread"].astype(np.int64)) << THREAD_BIT)
+    rows["exclusive_us"] = times["exclusive_us"]
+    return rows.tobytes()
+
+
+def _model_rows(run: _StoredRun, models: Sequence[FunctionModel]) -> list[tuple[Any, ...]]:
+    numbers = run.functions.of((model.program, model.name) for model in models)
+    return [
         (run.number, numbers[model.program, model.name], model.version, zlib.compress(model.row, 9))
         for model in models
     ]
-    _WRITE_MODELS.write(connection, rows)
 
 
 def _functions_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[int, str]]:
@@ -358,7 +399,8 @@ def _with_silences(
 def _health_rows(run: int, health: Iterable[StreamHealth]) -> list[tuple[Any, ...]]:
     latest = {(stream.program, stream.rank): stream for stream in health}
     rows = []
-    for stream in latest.values():
+    # In the same order by all who write it, so that nobody waits for who waits for him.
+    for _, stream in sorted(latest.items()):
         texts = {
             "losses": _json(stream.losses),
             "silence": None if stream.silence is None else _json(stream.silence),

@@ -13,7 +13,8 @@ import numpy as np
 
 from chimbuko.core.arrays import Float64Array, Int64Array, Rows, UInt16Array, grown, longer
 from chimbuko.core.buckets import BUCKETS
-from chimbuko.core.kernels.decay import ERA_CALLS, MOVED, end_eras
+from chimbuko.core.kernels.buckets import scaled
+from chimbuko.core.kernels.decay import ERA_CALLS, MOVED, end_eras, moved_by
 from chimbuko.core.kernels.merge import add_cells
 from chimbuko.core.statistics import flaggedsteps
 from chimbuko.core.statistics.convergence import CONVERGED_CALLS
@@ -27,6 +28,11 @@ from chimbuko.core.statistics.schema import (
 )
 from chimbuko.runtime.protocol.messages import FunctionName, FunctionStatistics
 
+ADAPTED_CALLS = 8.0
+"""Number of own calls from which a function is seen to be slower, or faster, than in earlier runs: with fewer
+no quartile is known.
+"""
+
 
 class SavedDecay(msgspec.Struct, frozen=True, array_like=True):
     """Saved state of ``Decay``, for a server that takes over."""
@@ -38,6 +44,8 @@ class SavedDecay(msgspec.Struct, frozen=True, array_like=True):
     """Logarithm of each function's drift, float64[functions]."""
     places: bytes
     """Row of each function in the newer and the older memory, int64[functions]."""
+    is_prior: bytes = b""
+    """Whether all that is remembered of each function is of earlier runs, bool[functions]."""
 
 
 class Decay:
@@ -54,6 +62,8 @@ class Decay:
         """Row of each function in the memories; the first one, which is empty, where there is none yet."""
         self._calls = np.zeros(0)
         self._ln_drift = np.zeros(0)
+        self._is_prior = np.zeros(0, np.bool_)
+        """Whether all that is remembered of each function, before its first era, is of earlier runs."""
 
     @classmethod
     def restored(cls, saved: SavedDecay) -> Decay:
@@ -65,12 +75,15 @@ class Decay:
         eras._places = np.frombuffer(saved.places, np.int64).copy()
         eras._calls = eras._era.sum(axis=1)
         eras._ln_drift = np.frombuffer(saved.ln_drift).copy()
+        eras._is_prior = np.zeros(len(eras._places), np.bool_)
+        eras._is_prior[: len(saved.is_prior)] = np.frombuffer(saved.is_prior, np.bool_)
         return eras
 
     def save(self) -> SavedDecay:
         """Return everything, to be saved."""
         era, newer, older = (pack_cells(part) for part in (self._era, self._newer, self._older))
-        return SavedDecay(era, newer, older, self._ln_drift.tobytes(), self._places.tobytes())
+        places, is_prior = self._places.tobytes(), self._is_prior.tobytes()
+        return SavedDecay(era, newer, older, self._ln_drift.tobytes(), places, is_prior)
 
     def add(self, rows: Int64Array, counts: UInt16Array, cells: UInt16Array, values: Float64Array) -> None:
         """Add calls of the functions ``rows``; ``counts``, ``cells`` and ``values`` say how many are in which
@@ -85,6 +98,7 @@ class Decay:
         self.reserve(row + 1)
         places = self._held(np.array([row]))
         self._older[places] += counts
+        self._is_prior[row] = True
 
     def remembered(self, rows: Int64Array) -> Float64Array:
         """Return the bucket counts by which the functions ``rows`` are judged, float64[n, BUCKETS]."""
@@ -95,16 +109,38 @@ class Decay:
         """End the eras that are full; return the functions that have changed, and those among them whose
         runtimes have moved.
         """
+        adapted = self._adapt()
         rows = np.flatnonzero(self._calls >= ERA_CALLS)
         is_changed = np.zeros(len(rows), np.uint8)
         places = self._held(rows)
         era, newer, older = self._era[rows], self._newer[places], self._older[places]
         ln_drift = self._ln_drift[rows]
+        before = ln_drift.copy()
         end_eras(np.arange(len(rows)), era, newer, older, ln_drift, is_changed)
+        # What is another than in earlier runs has not drifted in this one.
+        ln_drift = np.where(self._is_prior[rows], before, ln_drift)
+        self._is_prior[rows] = False
         self._era[rows], self._newer[places], self._older[places] = era, newer, older
         self._ln_drift[rows] = ln_drift
         self._calls[rows] = 0.0
-        return rows[is_changed != 0], rows[is_changed == MOVED]
+        return np.union1d(adapted, rows[is_changed != 0]), np.union1d(adapted, rows[is_changed == MOVED])
+
+    def _adapt(self) -> Int64Array:
+        """Scale what earlier runs say of functions to this run's level where that is another; return these.
+
+        Otherwise each call of a function that a new version has made slower would be abnormal, until there
+        are as many as were known of it.
+        """
+        rows = np.flatnonzero(self._is_prior & (self._calls >= ADAPTED_CALLS) & (self._calls < ERA_CALLS))
+        above, scaled_counts, found = np.empty(BUCKETS + 1), np.empty(BUCKETS), []
+        for row in rows.tolist():
+            place = self._places[row]
+            moved = moved_by(self._older[place], self._era[row], above)
+            if moved != 0.0:
+                scaled(self._older[place], moved, scaled_counts)
+                self._older[place] = scaled_counts
+                found.append(row)
+        return np.array(found, np.int64)
 
     def drift(self, rows: Int64Array) -> Float64Array:
         """Return by which factors calls of functions take longer than at first, float64[n]."""
@@ -112,7 +148,7 @@ class Decay:
 
     def reserve(self, rows: int) -> None:
         """Make room for functions up to ``rows``."""
-        for name in ("_era", "_places", "_calls", "_ln_drift"):
+        for name in ("_era", "_places", "_calls", "_ln_drift", "_is_prior"):
             setattr(self, name, grown(getattr(self, name), rows))
 
     def _held(self, rows: Int64Array) -> Int64Array:

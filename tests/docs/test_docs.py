@@ -27,7 +27,11 @@ def command(verb: str) -> click.Command:
 
 def subcommands(verb: str) -> Mapping[str, click.Command]:
     found = command(verb)
-    return found.commands if isinstance(found, click.Group) else {}
+    if not isinstance(found, click.Group):
+        return {}
+    context = click.Context(found)
+    names = found.list_commands(context)
+    return {name: one for name in names if (one := found.get_command(context, name)) is not None}
 
 
 def options(verb: str, subcommand: str = "") -> set[str]:

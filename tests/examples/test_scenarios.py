@@ -76,10 +76,8 @@ def test_flight_recorders_know_a_delay_that_nobody_flagged(program: Path, tmp_pa
     assert kinds == {truth.waiting}
     first_id = next(iter(delays))
     listed, shown = (
-        subprocess.run(
-            [causes.BIN / "chimbuko", *words, run.path], capture_output=True, text=True, check=True
-        )
-        for words in (["incidents", "--all"], ["show", first_id])
+        subprocess.run([causes.BIN / "chimbuko", *words], capture_output=True, text=True, check=True)
+        for words in (["incidents", "--all", run.path], ["show", run.path, first_id])
     )
     assert listed.stdout.count("refine on rank 1 took ") >= len(delays)
     assert f"The delayed call is {delays[first_id].call_id}, which was not flagged" in shown.stdout

@@ -263,7 +263,7 @@ class Chaos:
     def _deliver(self) -> None:
         """Bring what is left of a run whose launcher was killed, and see that nothing is doubled."""
         folder = str(self.run.folder)
-        words = [sys.executable, "-m", "chimbuko", "deliver", folder]
+        words = [sys.executable, "-m", "chimbuko", "runs", "deliver", folder]
         environment = os.environ | {"TMPDIR": str(self._temporary)}
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
         assert "Traceback" not in done.stderr, done.stderr

@@ -112,12 +112,12 @@ def test_full_disk_keeps_what_was_found_for_later(
     assert f"the disk of {small_disk / 'run'} is full" in run.output
     reported = [line for line in run.lines if line.startswith("Problem: ") and "free some space" in line]
     assert len(reported) == 1, run.output
-    words = "chimbuko deliver "
+    words = "chimbuko runs deliver "
     folder, kept = map(Path, run.wait_for_line(words).partition(words)[2].split())
     run.folder = folder
     assert run.ids < heat4_live.ids
     subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
-    delivered = command("deliver", folder, kept)
+    delivered = command("runs", "deliver", folder, kept)
     assert delivered.end() == 0, delivered.output
     assert run.ids == heat4_live.ids
     shutil.rmtree(kept)

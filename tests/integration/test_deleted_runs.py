@@ -43,7 +43,7 @@ def delete(folder: Path) -> str:
 
 def index(folder: Path) -> None:
     """Make the recorded trace of a run ready for the timeline."""
-    subprocess.run([*CHIMBUKO, "index", str(folder)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*CHIMBUKO, "runs", "index", str(folder)], check=True, stdout=subprocess.DEVNULL)
     assert any(RunDirectory(folder).timelines.iterdir())
 
 

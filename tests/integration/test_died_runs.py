@@ -104,12 +104,12 @@ def test_what_agents_had_found_is_recovered(start: Start, heat4: Path) -> None:
     assert "died" in listed.stdout
     assert "the run died" in listed.stderr
     (command,) = [line.partition(" do: ")[2] for line in listed.stderr.splitlines() if " do: " in line]
-    for verb in (["query", run.folder], ["show", run.anomalies[0].id, run.folder]):
+    for verb in (["query", run.folder], ["show", run.folder, run.anomalies[0].id]):
         reported = chimbuko(*verb)
         assert command.partition(" ")[2].rpartition(" ")[2] in reported.stderr and reported.returncode == 0
 
     words = shlex.split(command)
-    assert words[:2] == ["chimbuko", "deliver"]
+    assert words[:3] == ["chimbuko", "runs", "deliver"]
     assert chimbuko(*words[1:]).returncode == 0
     found = assert_all_stored(run)
     with open_run(RunDirectory(run.folder)) as provenance:
@@ -212,4 +212,4 @@ def test_the_host_of_what_is_left_is_said(start: Start, host: str) -> None:
     assert run.end() == 0
     note = RunDirectory(run.folder).scratch_note("agents-another-node")
     note.write_bytes(msgspec.json.encode({"host": host, "folder": "/tmp/somewhere"}))
-    assert f"on {host}, do: chimbuko deliver" in chimbuko("query", run.folder).stderr
+    assert f"on {host}, do: chimbuko runs deliver" in chimbuko("query", run.folder).stderr

@@ -67,11 +67,13 @@ def test_hung_rank_is_reported_while_it_hangs_and_the_others_can_be_recalled(
     assert silent.silence.function.startswith("relax ")
     assert silent.silence.entry_us == reported["entry_us"]
     assert {stream.rank: stream.state for stream in run.health_so_far}[0] == "reading"
-    shown = chimbuko("show", reported["id"], run.folder)
+    shown = chimbuko("show", run.folder, reported["id"])
     assert [frame["function"].split()[0] for frame in shown["call"]["call_stack"]][:2] == ["relax", "solve"]
 
     moment = tmp_path / "moment"
-    recalled = chimbuko("recall", run.folder, "--around", reported["id"], "--before", "500ms", "-o", moment)
+    recalled = chimbuko(
+        "runs", "recall", run.folder, "--around", reported["id"], "--before", "500ms", "-o", moment
+    )
     assert [stream["remark"] for stream in recalled["streams"]] == ["", ""]
     other, hanging = (read_whole(Path(stream["file"])) for stream in recalled["streams"])
     calls = [call for call in other.calls() if call.name == "relax"]
@@ -88,4 +90,6 @@ def test_hung_rank_is_reported_while_it_hangs_and_the_others_can_be_recalled(
     assert ended.exit_us - ended.entry_us >= reported["inclusive_us"]
     assert [stream.state for stream in run.health] == ["ended", "ended"]
     assert not RunDirectory(run.folder).broker_path.exists()
-    assert chimbuko("recall", run.folder, "--around", reported["id"], "-o", tmp_path / "later") is None
+    assert (
+        chimbuko("runs", "recall", run.folder, "--around", reported["id"], "-o", tmp_path / "later") is None
+    )

@@ -45,9 +45,9 @@ def test_what_was_found_in_a_job_that_is_ended_is_not_lost(
         services, elsewhere = nodes.nodes[0], nodes.nodes[1]
         with services, elsewhere:
             listed = services.call([*CHIMBUKO, "runs", "list"], job.runs)
-            delivered = elsewhere.call([*CHIMBUKO, "deliver", "job"], job.runs)
+            delivered = elsewhere.call([*CHIMBUKO, "runs", "deliver", "job"], job.runs)
             again = services.call([*CHIMBUKO, "runs", "list"], job.runs)
-            once_more = elsewhere.call([*CHIMBUKO, "deliver", "job"], job.runs)
+            once_more = elsewhere.call([*CHIMBUKO, "runs", "deliver", "job"], job.runs)
         found = job.found(learned_s - DELAY_S)
         recorded, counted = job.flagged()
     print(f"grace {grace_s} s, cut off {is_cut_off}, shared {is_shared}: ended after {took_s:.1f} s")
@@ -56,7 +56,7 @@ def test_what_was_found_in_a_job_that_is_ended_is_not_lost(
     print(listed.stdout, listed.stderr, delivered.stderr, again.stderr, job.said)
     assert INTERRUPTED in listed.stdout.splitlines()[1].split()
     if is_cut_off:
-        assert "chimbuko deliver" in listed.stderr and delivered.returncode == 0
+        assert "chimbuko runs deliver" in listed.stderr and delivered.returncode == 0
         assert found["node2"] > stored["node2"]
         assert counted.total() > counted_first.total()
         assert "nothing is left to be stored" in once_more.stderr

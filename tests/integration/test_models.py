@@ -169,6 +169,6 @@ def test_labels_are_given_again_to_a_run_that_has_ended(first: Run, tmp_path: Pa
 
 
 def relabel(folder: Path, *options: str) -> dict[str, int]:
-    command = [sys.executable, "-m", "chimbuko", "relabel", str(folder), "--json", *options]
+    command = [sys.executable, "-m", "chimbuko", "runs", "relabel", str(folder), "--json", *options]
     answer: dict[str, int] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return answer

@@ -169,7 +169,7 @@ def test_query_and_show_answer_from_the_store(heat4_run: Outcome) -> None:
     assert {call["id"] for call in calls} == expected != set()
     worst = max(calls, key=lambda call: call["severity_us"])["id"]
     shown = subprocess.run(
-        [sys.executable, "-m", "chimbuko", "show", worst, str(heat4_run.folder), "--json"],
+        [sys.executable, "-m", "chimbuko", "show", str(heat4_run.folder), worst, "--json"],
         capture_output=True,
         check=True,
     )

@@ -62,10 +62,10 @@ def test_a_live_run_is_looked_into_from_other_nodes_and_what_died_is_delivered(
     # Agents have nobody to deliver to, and are asked to end.
     three.ask_to_end()
     assert [agent.wait(PATIENCE_S) for agent in job.agents] == [4, 4, 4], job.said
-    there = elsewhere.call([*CHIMBUKO, "deliver", "job"], job.runs)
+    there = elsewhere.call([*CHIMBUKO, "runs", "deliver", "job"], job.runs)
     print(there.stderr)
-    assert "more is left on node0; there, do: chimbuko deliver" in there.stderr
-    home = three.nodes[0].call([*CHIMBUKO, "deliver", "job"], job.runs)
+    assert "more is left on node0; there, do: chimbuko runs deliver" in there.stderr
+    home = three.nodes[0].call([*CHIMBUKO, "runs", "deliver", "job"], job.runs)
     assert home.returncode == 0, home.stderr
     print(home.stderr, job.said)
     truth, found = job.delays(ended_s - LAST_S, learned_s), job.found(learned_s - DELAY_S)

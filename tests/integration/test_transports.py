@@ -138,7 +138,7 @@ def test_kept_trace_is_whole_whoever_is_killed(
         assert (offline.state, offline.calls) == ("ended", live.calls)
     live_paths = {path: one.calls for path, one in application.run.paths.items()}
     assert live_paths == {path: one.calls for path, one in again.paths.items()}
-    indexed = command("index", application.run.folder)
+    indexed = command("runs", "index", application.run.folder)
     assert indexed.end() == 0, indexed.output
     for stream in application.run.health:
         assert f"rank 0:{stream.rank}: {stream.calls:,} calls" in indexed.output

@@ -22,6 +22,8 @@ P = TypeVar("P", bound=msgspec.Struct)
 Arguments = MultiDict[str, str]
 
 MAX_LIMIT = 1000
+MOST_RANKS = 256
+"""Number of ranks that can be asked for together."""
 
 RankText = Annotated[str, Meta(pattern="^[0-9]{1,9}:[0-9]{1,9}$")]
 AnyRankText = Annotated[str, Meta(pattern="^([0-9]{1,9}:)?[0-9]{1,9}$")]

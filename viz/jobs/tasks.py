@@ -20,7 +20,7 @@ from msgspec import Meta
 from chimbuko.core.arrays import RankKey
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.errors import ConfigError
-from chimbuko.provenance.export.registry import FORMATS, export
+from chimbuko.provenance.export.registry import export, format_named
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.traceindex import TraceTimelines
@@ -116,17 +116,14 @@ WRITTEN = 0.9
 class ExportParameters(FilterParameters, frozen=True, kw_only=True):
     """Filter of calls, and the format in which they are wanted."""
 
-    form: Annotated[
-        str,
-        Meta(pattern=f"^({'|'.join(FORMATS)})$", description="Name of a format; a folder is packed as ZIP."),
-    ]
+    form: Annotated[str, Meta(description="Name of a format; a folder is packed as ZIP.")]
 
 
 @task("export")
 def exported(run: JobRun, wanted: ExportParameters, progress: Progress) -> AnswerFile:
     """Write the calls that a filter matches to a file, with those around them, messages and counters."""
     chosen, name = wanted.call_filter(), run.directory.path.name
-    form = FORMATS[wanted.form]
+    form = format_named(wanted.form)
     path = run.folder / (f"{name}-{wanted.form}" if form.is_folder else f"{name}.{form.ending}")
     progress(0.0, "Counting calls")
     export(run.provenance, wanted.form, path, chosen, _reading(run, chosen, progress))
@@ -175,7 +172,7 @@ class TraceIndexAnswer(Answer, frozen=True, kw_only=True):
 
 
 class _Told(msgspec.Struct):
-    """Line of ``chimbuko index --json``: progress with a rank, or its result."""
+    """Line of ``chimbuko runs index --json``: progress with a rank, or its result."""
 
     program: int
     rank: int
@@ -205,7 +202,7 @@ def _rank(text: str) -> RankKey:
 def _make(run: JobRun, timelines: TraceTimelines, ranks: list[RankKey], progress: Progress) -> None:
     # This is a process of its own, as damaged files crash ADIOS2, and as rebuilding calls is the analysis'
     # work.
-    command = [sys.executable, "-m", "chimbuko", "index", str(run.directory.path), "--json"]
+    command = [sys.executable, "-m", "chimbuko", "runs", "index", str(run.directory.path), "--json"]
     command += [
         "--to",
         str(timelines.folder_to_write()),

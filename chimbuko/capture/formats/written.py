@@ -30,6 +30,7 @@ FORMATS: Final = {
     ".pfw": ("chromewriter", "PerfFlowAspectWriter"),
     ".pftrace": ("perfettowriter", "Writer"),
     ".perfetto-trace": ("perfettowriter", "Writer"),
+    ".txt": ("textwriter", "Writer"),
 }
 
 

@@ -1,6 +1,6 @@
 """Names of functions for addresses that TAU could not name, in TAU's own format.
 
-May import runtime.process.
+May import runtime.process and runtime.runs.
 
 The reader of a stream uses ``resolver``. It finds out where the binaries lie in the traced process
 (``tracedprocess``, ``maps``; ``loadbase`` where the process has ended), and which functions they have there

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
+
+from chimbuko.runtime.runs.programname import program_of
 
 _NOTE = 4
 """Type of a segment that has notes."""
 _BUILD_ID = 3
 """Type of the note that has the build id."""
+_MOST_OF_SCRIPT = 1 << 20
 _MOST_NOTES = 1 << 16
 _HEADERS = {1: (0x1C, 0x2A, "I", 4, 16), 2: (0x20, 0x36, "Q", 8, 32)}
 """Layout of the headers by the width of addresses: where the offset and the size of the table of segments
@@ -69,6 +76,20 @@ def _in_notes(notes: bytes, order: str) -> str:
         if kind == _BUILD_ID and notes[at + 12 : at + 16] == b"GNU\0":
             return notes[text_at : text_at + min(text_bytes, 64)].hex()
         at = text_at + -(-text_bytes // 4) * 4
+    return ""
+
+
+def build_of(command: Sequence[str]) -> str:
+    """Return what tells one build of a command's program from another: the build id of a binary, or the
+    beginning of a script's checksum; empty if it is not found.
+    """
+    name = program_of(command) if command else ""
+    word = next((word for word in command if Path(word).name.removesuffix(".py") == name), None)
+    found = None if word is None else shutil.which(word) or word
+    with suppress(OSError):
+        if found is not None and Path(found).is_file():
+            known = build_id(Path(found))
+            return known or sha256(Path(found).read_bytes()[:_MOST_OF_SCRIPT]).hexdigest()[:16]
     return ""
 
 

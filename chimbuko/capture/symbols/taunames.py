@@ -15,6 +15,13 @@ _OFFSET = re.compile(r"\+0x[0-9a-f]+ \[\{")
 _NO_BINARY = ("(unknown)", "/proc/self/exe")
 """Texts in place of a binary that TAU does not know: one that was stripped, and one that was loaded later."""
 _THREAD = "[PTHREAD] "
+_OUTLINED = re.compile(
+    r" \[clone \._omp_fn\.\d+\]|\._omp_(?:fn|cpyfn)\.\d+|\.omp_outlined(?:_debug__)?[.\d]*(?:_wrapper)?|"
+    r" \(\.omp_outlined[^)]*\)"
+)
+"""End of the names of functions that compilers make of the bodies of OpenMP's constructs; older clangs name
+nothing else.
+"""
 
 
 class Unresolved(msgspec.Struct, frozen=True):
@@ -53,6 +60,7 @@ def with_places(name: str, place_of: Callable[[int], tuple[str, str, int] | None
         if place is None:
             return found[0]
         function, file, line = place
+        function = _OUTLINED.sub("", function) or f"{posixpath.basename(file)}:{line}"
         return f"{function} [{{{file}}} {{{line},{found['blank']}0}}]"
 
     return _UNRESOLVED.sub(named, name)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from chimbuko.core.calls.clocks import Clocks
 from chimbuko.core.calls.record import CallRecord, Collective, Message
-from chimbuko.core.calls.waiting import is_over_for_all
+from chimbuko.core.calls.waiting import Waits, is_over_for_all, waits_in
 
 MOST_ENDS = 200_000
 """Maximum number of messages and of operations that are remembered, 60 MB; the oldest go first."""
@@ -35,6 +35,7 @@ class Communication:
         self._received: OrderedDict[Key, int] = OrderedDict()
         self._entered: OrderedDict[Operation, dict[int, int]] = OrderedDict()
         self._stays: OrderedDict[Operation, dict[int, tuple[int, int]]] = OrderedDict()
+        self._arrived: OrderedDict[Operation, dict[int, int]] = OrderedDict()
         self._members: dict[tuple[int, int], set[int]] = {}
 
     def put(self, record: CallRecord) -> None:
@@ -44,12 +45,14 @@ class Communication:
             if message.number:
                 self._put_message(_key(record.program, message), message)
         for one in record.collectives:
-            if one.communicator:
-                operation = record.program, one.communicator, one.number
+            operation = record.program, one.communicator, one.number
+            if one.communicator and _is_of_threads(one, record):
+                self._arrived.setdefault(operation, {})[record.thread] = one.time_us
+            elif one.communicator:
                 self._entered.setdefault(operation, {})[record.rank] = one.time_us
                 self._members.setdefault(operation[:2], set()).add(record.rank)
                 self._compare(operation, one, record)
-        for ends in (self._sent, self._received, self._entered, self._stays):
+        for ends in (self._sent, self._received, self._entered, self._stays, self._arrived):
             while len(ends) > MOST_ENDS:
                 ends.popitem(last=False)
 
@@ -60,6 +63,10 @@ class Communication:
     def entered_us(self, program: int, operation: Collective) -> dict[int, int]:
         """Return when ranks entered an operation, each on its own clock."""
         return self._entered.get((program, operation.communicator, operation.number), {})
+
+    def arrived_us(self, program: int, barrier: Collective) -> dict[int, int]:
+        """Return when threads of a rank came to a barrier, on its clock."""
+        return self._arrived.get((program, barrier.communicator, barrier.number), {})
 
     def members(self, program: int, operation: Collective) -> set[int]:
         """Return the ranks that are known to use an operation's communicator."""
@@ -90,6 +97,12 @@ class Communication:
             self._clocks.add((program, rank), one.time_us, (program, other), left_us)
             self._clocks.add((program, other), came_us, (program, rank), call.exit_us)
         stays[rank] = one.time_us, call.exit_us
+
+
+def _is_of_threads(one: Collective, record: CallRecord) -> bool:
+    """Whether an operation is a barrier of threads, by the call that entered it."""
+    function = next((call.function for call in record.window if call.id == one.call_id), "")
+    return waits_in(function) is Waits.THREADS
 
 
 def _key(program: int, message: Message) -> Key:

@@ -204,6 +204,29 @@ class Evidence:
         waits = [flag for flag in candidates if flag.is_wait and flag not in own]
         return min(waits, key=lambda flag: (flag.common_exit_us, flag.id), default=None)
 
+    def slow_thread(self, wait: Flag, thread: int | None) -> Flag | None:
+        """Return the call of another thread of the same rank that held a wait up; None if there is none.
+
+        Parameters
+        ----------
+        thread
+            Thread that came last; None if that is not known.
+        """
+        begin_us, end_us = wait.common_entry_us, wait.common_exit_us
+        latest_us = end_us + SAME_CLOCK_SLACK_US + SLACK_SHARE * (end_us - begin_us)
+        found = [
+            one
+            for one in self._of_rank[wait.program, wait.rank].during(begin_us, end_us)
+            if one.thread != wait.thread
+            and one.thread == (one.thread if thread is None else thread)
+            and one.loss is None
+            and one.waits is not Waits.THREADS
+            and one.common_to_us <= latest_us
+            and _explained_us(wait, one) >= LEAST_SHARE * wait.excess_us
+            and not self._has_lost_inside(one)
+        ]
+        return max(found, key=lambda one: (_explained_us(wait, one), one.common_to_us, one.id), default=None)
+
     def _explaining(self, wait: Flag, ranks: Collection[int] | None, done_us: int | None) -> list[Flag]:
         begin_us, end_us = wait.common_entry_us, wait.common_exit_us
         slack_us = SLACK_US + SLACK_SHARE * (end_us - begin_us) + self._uncertain_us(wait, ranks)

@@ -63,7 +63,8 @@ class RecordedWaits:
     def _pairs(self) -> tuple[Indices, Indices]:
         """Return ENTRY and EXIT of each call in which ranks wait."""
         timers = self._rows.names.timers
-        waits = [timer for timer, name in timers.items() if waits_in(name) is not Waits.NOT]
+        # A rank has as many waits of threads as it has threads, and they would take the place of its own.
+        waits = [timer for timer, name in timers.items() if waits_in(name) not in (Waits.NOT, Waits.THREADS)]
         # Whatever lies behind them is none.
         is_wait = np.zeros(max(waits, default=0) + 2, np.bool_)
         is_wait[waits] = True

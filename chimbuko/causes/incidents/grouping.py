@@ -12,6 +12,7 @@ from chimbuko.causes.kinds.heldup import STOPPED, WAITED_FOR_CORE
 from chimbuko.causes.kinds.registry import IN_NODE
 from chimbuko.causes.kinds.split import main_part
 from chimbuko.causes.part import ANALYSIS, HELD_UP, HeldUp, Part
+from chimbuko.core.calls.waiting import Waits
 
 NEAR_SHARE = 0.5
 """Share of the shorter one's time by which waits for unknown ranks must overlap to be one delay."""
@@ -192,4 +193,5 @@ def _is_same_stop(one: Flag, other: Flag) -> bool:
 
 def _are_near(one: Flag, other: Flag) -> bool:
     shorter_us = min(one.inclusive_us, other.inclusive_us)
-    return one.rank != other.rank and one.overlap_us(other) >= NEAR_SHARE * shorter_us
+    are_apart = one.rank != other.rank or (one.waits is Waits.THREADS and one.thread != other.thread)
+    return are_apart and one.overlap_us(other) >= NEAR_SHARE * shorter_us

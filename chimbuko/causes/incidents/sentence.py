@@ -9,10 +9,12 @@ from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.kinds.children import IN_CHILD
 from chimbuko.causes.kinds.registry import cause_of
 from chimbuko.causes.kinds.split import main_part
+from chimbuko.causes.kinds.threads import LATE_THREAD, thread
 from chimbuko.causes.part import LIMIT
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
-from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread
-from chimbuko.core.calls.functionnames import short_name
+from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread, threads_in_words
+from chimbuko.core.calls.functionnames import place_of_construct, short_name
+from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.units import against_usual, number_of
 
 MOST_OPERATIONS = 2
@@ -27,7 +29,12 @@ def sentence(incident: Incident) -> str:
     told = cause_of(main.kind).tell(incident, main)
     clauses = [told.clause] if told is not None else [_origin(incident)] if incident.call_id else []
     waited = [] if told is None else told.waited
-    clauses += _waits(incident, [one for one in incident.waited if one not in waited])
+    others = [one for one in incident.waited if one not in waited]
+    of_threads = [one for one in others if one.rank == incident.rank and _is_of_threads(one)]
+    of_threads = of_threads or [one for one in others if _is_of_threads(one)]
+    if of_threads:
+        clauses = [_late(incident, of_threads), *clauses, _waited_there(of_threads)]
+    clauses += _waits(incident, [one for one in others if one not in of_threads])
     return f"{'; '.join(clauses)}: {lost_time(incident.cost_us, incident.ranks)}."
 
 
@@ -38,7 +45,9 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
         RecurrenceKind.SLOW_MODE: _slow_mode,
         RecurrenceKind.DRIFT: _drift,
         RecurrenceKind.SLOW_RANKS: _slow_ranks,
+        RecurrenceKind.SLOW_THREADS: _slow_threads,
         RecurrenceKind.DEADLOCK: _deadlock,
+        RecurrenceKind.LATE_THREADS: _late_threads,
     }
     lost = f": {lost_time(recurrence.cost_us)} in all" if recurrence.cost_us else ""
     return f"{tells[recurrence.kind](recurrence)}{lost}."
@@ -98,10 +107,33 @@ def _slow_ranks(recurrence: Recurrence) -> str:
     )
 
 
+def _slow_threads(recurrence: Recurrence) -> str:
+    where = f"{threads_in_words(recurrence.threads)} of {ranks_in_words(recurrence.ranks)}"
+    if len(recurrence.functions) == 1:
+        return (
+            f"Imbalance: {_functions(recurrence)} takes {duration(recurrence.typical_us)} on {where}, "
+            f"{recurrence.factor:.2f} times the {duration(recurrence.usual_us)} on the other threads"
+        )
+    takes = "take" if len(recurrence.threads) > 1 else "takes"
+    return (
+        f"{where[:1].upper()}{where[1:]} {takes} {recurrence.factor:.2f} times as long as the other threads "
+        f"all the time, in {_functions(recurrence)}"
+    )
+
+
 def _deadlock(recurrence: Recurrence) -> str:
     lasted = f", for {duration(recurrence.longest_us)}" if recurrence.longest_us else ""
     where = f" in {_functions(recurrence)}" if recurrence.functions else ""
     return f"Deadlock{where}: {recurrence.by}{lasted}"
+
+
+def _late_threads(recurrence: Recurrence) -> str:
+    where = place_of_construct(recurrence.function)
+    return (
+        f"Imbalance of threads: {recurrence.by} of {ranks_in_words(recurrence.ranks)} takes "
+        f"{recurrence.factor:.2f} times as long as the others before the barrier of {where}, in "
+        f"{100 * recurrence.share:.2g} % of {number_of(recurrence.calls, 'times')}"
+    )
 
 
 def _functions(recurrence: Recurrence) -> str:
@@ -130,13 +162,37 @@ def _because(recurrence: Recurrence) -> str:
 
 def _origin(incident: Incident) -> str:
     runtime = duration(incident.runtime_us)
-    what = f"{short_name(incident.function)} on rank {incident.rank}"
+    on = f"{thread(incident.thread)} of " if incident.thread else ""
+    what = f"{short_name(incident.function)} on {on}rank {incident.rank}"
     what += f" took {runtime}" if incident.is_whole else f" spent {runtime} in its own code"
     usual = duration(incident.expected_us)
     what += against_usual(incident.runtime_us, incident.expected_us, usual)
     main = main_part(incident.parts)
     clause = cause_of(main.kind).clause(main, incident.rank)
     return f"{what}, {clause}" if clause else what
+
+
+def _is_of_threads(one: Waited) -> bool:
+    return waits_in(one.operation) is Waits.THREADS
+
+
+def _late(incident: Incident, waited: Sequence[Waited]) -> str:
+    """Return which thread came late to which barrier, and by how much."""
+    most = max(waited, key=lambda one: one.lost_us)
+    late = thread(incident.thread) if incident.call_id else ""
+    if not late and incident.kind == LATE_THREAD.id:
+        late = main_part(incident.parts).by
+    where = f"the barrier of {place_of_construct(most.operation)}"
+    late_us = duration(most.lost_us)
+    of_rank = f"{late or 'a thread'} of rank {most.rank}"
+    return f"{of_rank} came {late_us} late to {where}"
+
+
+def _waited_there(waited: Sequence[Waited]) -> str:
+    lost: dict[int, float] = defaultdict(float)
+    for one in waited:
+        lost[one.thread] += one.lost_us
+    return f"{number_of(len(lost), 'threads')} waited {spread(lost)}"
 
 
 def _waits(incident: Incident, all_waited: Sequence[Waited]) -> list[str]:

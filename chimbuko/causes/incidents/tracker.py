@@ -295,6 +295,7 @@ class IncidentTracker:
             waited=sorted(waited, key=lambda one: (-one.lost_us, one.call_id)),
             is_flagged=origin.is_flagged,
             losses=sorted(losses, key=lambda one: (one.id != root, one.begin_us, one.id)),
+            thread=origin.thread if is_known else 0,
             is_of_all=len(stopped) > 1 and stopped == self.evidence.ranks[origin.program],
         )
 
@@ -331,6 +332,7 @@ class IncidentTracker:
             "" if is_loss_id(self._leads[flag.id]) else self._leads[flag.id],
             main_part(self.parts[flag.id]).kind,
             flag.is_flagged,
+            flag.thread,
         )
 
     def _is_counted(self, flag: Flag) -> bool:

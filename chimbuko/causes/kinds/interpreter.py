@@ -1,4 +1,4 @@
-"""Causes in Python itself, which the tracer of Python programs reports as counters."""
+"""Causes that a tracer reports as counters: pauses of Python itself, and locks with their holders."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ IMPORT = Cause(
 LOCK = Cause(
     id="waited for lock",
     colour="program",
-    text="waiting for a lock of Python ({by})",
+    text="waiting for a lock ({by})",
     find=blocked,
     clause=lambda part, rank: f"as it waited {duration(part.lost_us)} for a lock ({part.by})",
 )

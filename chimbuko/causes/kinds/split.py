@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from msgspec.structs import replace
 
 from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.kinds.registry import CAUSES, IN_NODE
+from chimbuko.causes.kinds.cause import Finder
+from chimbuko.causes.kinds.registry import CAUSES, IN_NODE, plugin_causes
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED
 from chimbuko.causes.part import Part
 
 IN_NODE_SHARE = 0.5
 """Share of a call's excess that its node must explain to be why it was slow."""
-# What several causes are found by is asked once, at the place of the first of them.
-_FINDERS = tuple(dict.fromkeys(cause.find for cause in CAUSES if cause.find is not None))
-_CLAIMS = tuple(cause.claim for cause in CAUSES if cause.claim is not None)
+
+
+@cache
+def _asked() -> tuple[Finder, ...]:
+    """Return what a call is asked for, in order. What several causes are found by is asked once, at the place
+    of the first of them.
+    """
+    causes = (*plugin_causes(), *CAUSES)
+    finders = dict.fromkeys(cause.find for cause in causes if cause.find is not None)
+    return (*finders, *(cause.claim for cause in causes if cause.claim is not None))
 
 
 def split(flag: Flag, evidence: Evidence) -> list[Part]:
     """Return the parts of a call's excess, as causes explain it one after the other."""
     left_us = flag.excess_us
     found = []
-    for parts in (*_FINDERS, *_CLAIMS):
+    for parts in _asked():
         if left_us <= 0.0:
             break
         for part in parts(flag, evidence):

@@ -15,7 +15,7 @@ from chimbuko.capture.trace.discovery import Transport
 from chimbuko.cli.shared.placing import advised_option
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.jobs.archive import write_archive
-from chimbuko.launcher.jobs.inside import SCHEDULERS, Allocation, allocation
+from chimbuko.launcher.jobs.inside import Allocation, allocation, scheduler_named
 from chimbuko.launcher.jobs.job import Job, Request, parse_time_s
 from chimbuko.launcher.jobs.remote import hosts as on_hosts
 from chimbuko.launcher.jobs.script import job_script
@@ -37,6 +37,12 @@ _NODES = click.IntRange(min=1)
 )
 @click.option("--flux", type=_NODES, metavar="NODES", help="Print a script for flux batch.")
 @click.option("--lsf", type=_NODES, metavar="NODES", help="Print a script for bsub.")
+@click.option(
+    "--scheduler",
+    "plugin",
+    metavar="NAME:NODES",
+    help="Print a script for the scheduler of a plugin.",
+)
 @click.option(
     "--hosts",
     metavar="LIST",
@@ -103,6 +109,7 @@ def command(
     pbs: int | None,
     flux: int | None,
     lsf: int | None,
+    plugin: str | None,
     hosts: str | None,
     inside: bool,
     ranks: int | None,
@@ -145,8 +152,14 @@ def command(
     """
     asked = {"slurm": slurm, "pbs": pbs, "flux": flux, "lsf": lsf}
     nodes = {name: number for name, number in asked.items() if number is not None}
+    if plugin is not None:
+        name, _, text = plugin.partition(":")
+        nodes[name] = _nodes(text)
     if len(nodes) + (hosts is not None) + inside != 1:
-        raise ConfigError("give one of: --slurm, --pbs, --flux or --lsf NODES, --hosts LIST, --inside")
+        raise ConfigError(
+            "give one of: --slurm, --pbs, --flux or --lsf NODES, --scheduler NAME:NODES, --hosts LIST, "
+            "--inside"
+        )
     of_job = {"--time": time, "--account": account, "--queue": queue, "--job-name": job_name}
     given = [option for option, value in of_job.items() if value]
     if given and not nodes:
@@ -181,12 +194,12 @@ def command(
         held = allocation(os.environ)
         _per_node(job, len(held.hosts))
         _explain(held)
-        scheduler = SCHEDULERS[held.scheduler](job, None)
+        scheduler = scheduler_named(held.scheduler)(job, None)
     else:
         ((name, number),) = nodes.items()
         per_node = _per_node(job, number)
         request = Request(number, per_node, parse_time_s(time) if time else None, account, queue, job_name)
-        scheduler = SCHEDULERS[name](job, request)
+        scheduler = scheduler_named(name)(job, request)
     script = job_script(job, scheduler, request)
     if output is not None:
         _write(output, script)
@@ -194,6 +207,12 @@ def command(
         os.execvp("bash", ["bash", *(["-l"] if modules else []), "-c", script])
     else:
         click.echo(script, nl=False)
+
+
+def _nodes(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise ConfigError(f"--scheduler: {text!r} is no number of nodes; give NAME:NODES, such as oar:4")
+    return int(text)
 
 
 def _check_what(

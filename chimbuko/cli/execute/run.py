@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from chimbuko.cli.execute.interpreter import OURS, is_interpreter, parse_command, records_itself
+from chimbuko.cli.execute.torchrun import recorded_launch
 from chimbuko.cli.shared.analysis import analysis_options
 from chimbuko.cli.shared.placing import advised_option
 from chimbuko.cli.shared.services import service_options
 from chimbuko.cli.shared.transport import transport_options
 from chimbuko.core.redaction import PROGRAM_ONLY_VARIABLE
-from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
+from chimbuko.instrument.recorder.overhead import NO_OPENMP_VARIABLE, OVERHEAD_VARIABLE, parse_overhead
 from chimbuko.launcher.assembly import lead
 from chimbuko.launcher.options import AnalysisOptions, RunOptions, TransportOptions
 from chimbuko.launcher.services.choices import ServiceChoices
@@ -55,13 +56,15 @@ if TYPE_CHECKING:
     "--separate",
     is_flag=True,
     help="Give each service a process of its own, as on many nodes; by default parameter server and writer "
-    "share one, and one process analyses a recorded trace. --server-parts and --namespaces imply it.",
+    "share one, and one process analyses a recorded trace. --server-parts, --store-writers and --namespaces "
+    "imply it.",
 )
 @click.option(
     "--overhead",
     metavar="PERCENT",
     help="Part of a program's time that recording its functions may cost, such as 2%, the default.",
 )
+@click.option("--no-openmp", is_flag=True, help="Record no regions, barriers and other constructs of OpenMP.")
 @click.option(
     "--cores", default="", metavar="LIST", help="Cores that the analysis keeps to, such as 0 or 0,2-5."
 )
@@ -88,6 +91,7 @@ def command(
     agents: int,
     separate: bool,
     overhead: str | None,
+    no_openmp: bool,
     cores: str,
     no_command_line: bool,
     advise: bool,
@@ -101,7 +105,8 @@ def command(
     """Run COMMAND with the analysis beside it, or analyse a recorded trace.
 
     COMMAND runs in your environment with TAU's settings added; its exit code is passed on. A Python script,
-    or a Python with a script or module behind it, is run by ``chimbuko trace``.
+    or a Python with a script or module behind it, is run by ``chimbuko trace``, and so is what torchrun
+    launches.
 
     \b
     Examples:
@@ -119,6 +124,8 @@ def command(
     if overhead is not None:
         # The command, and what it starts on other nodes, has it from its environment, like TAU's settings.
         os.environ[OVERHEAD_VARIABLE] = parse_overhead(overhead)
+    if no_openmp:
+        os.environ[NO_OPENMP_VARIABLE] = "1"
     if no_command_line:
         os.environ[PROGRAM_ONLY_VARIABLE] = "1"
     options = RunOptions(
@@ -152,6 +159,8 @@ def _recorded(words: tuple[str, ...]) -> tuple[str, ...]:
     """
     if not words:
         return words
+    if (launch := recorded_launch(words)) is not None:
+        return tuple(launch)
     script = Path(words[0])
     if is_interpreter(words[0]):
         command = parse_command(words[1:])

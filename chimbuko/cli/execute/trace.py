@@ -24,9 +24,10 @@ from chimbuko.instrument.annotations.standin import StandIn
 from chimbuko.instrument.pythonmpi.importhook import MpiImport
 from chimbuko.instrument.recorder.launch import become
 from chimbuko.instrument.recorder.library import NativeProgram, native_program
-from chimbuko.instrument.recorder.overhead import OVERHEAD_VARIABLE, parse_overhead
+from chimbuko.instrument.recorder.overhead import NO_OPENMP_VARIABLE, OVERHEAD_VARIABLE, parse_overhead
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
+from chimbuko.instrument.training.importhook import watch_imports
 from chimbuko.plan.overheadswitch import become_plainly, is_plain
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.ranks import RANK_VARIABLES, rank_from
@@ -66,6 +67,7 @@ Compile = Callable[..., Any]
     metavar="PERCENT",
     help="Part of a program's time that recording its functions may cost, such as 2%, the default.",
 )
+@click.option("--no-openmp", is_flag=True, help="Record no regions, barriers and other constructs of OpenMP.")
 @click.option("-m", "as_module", is_flag=True, help="PROGRAM is a module's name, as with python -m.")
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -76,6 +78,7 @@ def command(
     annotated_only: bool,
     aspects: tuple[str, ...],
     overhead: str | None,
+    no_openmp: bool,
     as_module: bool,
     program: str,
     arguments: tuple[str, ...],
@@ -126,7 +129,11 @@ def command(
         environment = dict(os.environ) if rank is None else {**os.environ, RANK_VARIABLES[0]: str(rank)}
         if overhead is not None:
             environment[OVERHEAD_VARIABLE] = parse_overhead(overhead)
+        if no_openmp:
+            environment[NO_OPENMP_VARIABLE] = "1"
         become(native, [program, *arguments], environment)
+    if no_openmp:
+        os.environ[NO_OPENMP_VARIABLE] = "1"
     if overhead is not None:
         if builtins or annotated_only or aspects:
             options = "--builtins, --annotated-only and --aspect"
@@ -153,6 +160,7 @@ def command(
     atexit.register(_end_as_interrupted)
     session.start(program_name(program), rank, MPI_WRITERS)
     MpiImport().install()
+    watch_imports()
     StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
     compiled = compile if annotate is None else annotate()
     try:

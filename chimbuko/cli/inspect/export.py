@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from chimbuko.cli.shared.calls import CallChoice, call_options
+from chimbuko.cli.shared.pluginchoice import PluginChoice
 from chimbuko.cli.shared.table import print_json
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.export.registry import FORMATS, export
@@ -19,7 +20,7 @@ from chimbuko.provenance.query.run import open_run
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(FORMATS)),
+    type=PluginChoice(FORMATS, "exporters"),
     required=True,
     help="; ".join(f"{name}: {form.purpose}" for name, form in FORMATS.items()) + ".",
 )

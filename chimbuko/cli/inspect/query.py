@@ -58,6 +58,7 @@ def command(
       chimbuko query chimbuko-runs/heat --function 'MPI_*' --limit 10
       chimbuko query --rank 3 --step 20:30 --min-severity 5ms
       chimbuko query --incident I12
+      chimbuko query --through 'time_step*'
       chimbuko query --time 1.5s:2s --sort entry_us --ascending
       chimbuko query --stuck
       chimbuko query --counter 'PAPI_*'

@@ -13,6 +13,7 @@ from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import CallRecord, CounterValue
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import against_usual, format_duration_us, format_share, format_signed_us
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
@@ -33,10 +34,9 @@ _FUNCTION = Column("FUNCTION", may_shrink=True)
 
 
 @click.command("show", short_help="Show one call, incident or finding with all that is known of it.")
-@click.argument("wanted", metavar="ID")
-@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.argument("words", metavar="[RUN] ID", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
-def command(wanted: str, run: Path | None, as_json: bool) -> None:
+def command(words: tuple[str, ...], as_json: bool) -> None:
     """Show the recorded call, incident or finding ID of RUN, a run's folder; by default of the newest run.
 
     'chimbuko query' lists the ids of calls, 'chimbuko incidents' those of incidents and what recurs. Times
@@ -45,13 +45,16 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
     \b
     Examples:
       chimbuko show 0:1:30:1547
-      chimbuko show 0:1:30:1547 chimbuko-runs/heat
+      chimbuko show chimbuko-runs/heat 0:1:30:1547
       chimbuko show I12
       chimbuko show R1
       chimbuko show M1
       chimbuko show 0:1:30:1547 --json | jq '.call.call_stack[].function'
     """
-    directory = reachable_run(run)
+    *runs, wanted = words
+    if len(runs) > 1:
+        raise ConfigError(f"{runs[1]}: one RUN at most, and behind it one ID")
+    directory = reachable_run(Path(runs[0]) if runs else None)
     with open_run(directory) as provenance:
         time_range = provenance.steps.time_range()
         if is_incident_id(wanted):

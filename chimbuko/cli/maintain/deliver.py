@@ -1,4 +1,4 @@
-"""``chimbuko deliver``: stores what agents of a run had found and could not store by its end."""
+"""``chimbuko runs deliver``: stores what agents of a run had found and could not store by its end."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def command(run_dir: Path, folder: Path | None) -> None:
 
     \b
     Examples:
-      chimbuko deliver chimbuko-runs/heat
-      chimbuko deliver chimbuko-runs/heat /tmp/chimbuko-3f1c52d7a9b0-agents-node7
+      chimbuko runs deliver chimbuko-runs/heat
+      chimbuko runs deliver chimbuko-runs/heat /tmp/chimbuko-3f1c52d7a9b0-agents-node7
     """
     run = find_run(run_dir)
     _check_over(run)
@@ -85,7 +85,7 @@ def _holds_something(folder: Path) -> bool:
 def _name_others(run: RunDirectory) -> None:
     for _, left in left_behind(run):
         if left.host != platform.node():
-            words = shlex.join(["chimbuko", "deliver", str(run.path), left.folder])
+            words = shlex.join(["chimbuko", "runs", "deliver", str(run.path), left.folder])
             print(visible(f"chimbuko: more is left on {left.host}; there, do: {words}"), file=sys.stderr)
 
 

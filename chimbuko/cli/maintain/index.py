@@ -1,4 +1,4 @@
-"""``chimbuko index``: makes the whole of a recorded trace ready for the dashboard's timeline."""
+"""``chimbuko runs index``: makes the whole of a recorded trace ready for the dashboard's timeline."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def command(run_dir: Path | None, ranks: tuple[str, ...], folder: Path | None, a
 
     \b
     Examples:
-      chimbuko index
-      chimbuko index chimbuko-runs/heat --rank 0:3 --rank 0:4
+      chimbuko runs index
+      chimbuko runs index chimbuko-runs/heat --rank 0:3 --rank 0:4
     """
     run = find_run(run_dir)
     with open_run(run) as provenance:

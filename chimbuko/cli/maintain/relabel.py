@@ -1,4 +1,4 @@
-"""``chimbuko relabel``: judges the recorded calls of a run again, by what it knew at its end."""
+"""``chimbuko runs relabel``: judges the recorded calls of a run again, by what it knew at its end."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def command(run: Path | None, is_deleting: bool, as_json: bool) -> None:
 
     \b
     Examples:
-      chimbuko relabel
-      chimbuko relabel chimbuko-runs/heat --delete
+      chimbuko runs relabel
+      chimbuko runs relabel chimbuko-runs/heat --delete
     """
     found = find_run(run)
     if found.read_info().state == "running":

@@ -13,11 +13,15 @@ import click
 import msgspec
 
 from chimbuko.cli.shared.listfiles import counters_of, names_of, thresholds_of
-from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, AnalysisConfig
+from chimbuko.cli.shared.pluginchoice import PluginChoice
+from chimbuko.core.config import DETECTORS, METRICS, MOST_LEAVES, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.options import AnalysisOptions
+from chimbuko.runtime.runs.environment import labelled
+from chimbuko.runtime.runs.finding import find_run
 
+SERIES, NOTHING = "series", "none"
 _STEPS = re.compile(r"(\d*):(\d*)")
 
 
@@ -46,7 +50,7 @@ _OPTIONS = (
     ),
     click.option(
         "--detector",
-        type=click.Choice(list(DETECTORS)),
+        type=PluginChoice(DETECTORS, "detectors"),
         help=f"Detector that decides which calls are abnormal; default {AnalysisConfig().detector}.",
     ),
     click.option(
@@ -124,9 +128,36 @@ _OPTIONS = (
         "one takes. Default 1.",
     ),
     click.option(
+        "--leaf-servers",
+        type=click.IntRange(0, MOST_LEAVES),
+        help="Servers that merge what some of the agents learn, for the parameter server: one for each 250 "
+        "nodes, from a thousand nodes on. Not for recorded traces. Default 0.",
+    ),
+    click.option(
+        "--store-writers",
+        type=click.IntRange(1, MOST_WRITERS),
+        help="Processes that write into the store; 'chimbuko model pipeline' says how many ranks one takes. "
+        "Default 1.",
+    ),
+    click.option(
         "--load-model",
         type=click.Path(path_type=Path),
         help="Begin with the model that an earlier run learned.",
+    ),
+    click.option(
+        "--baseline",
+        metavar="series|RUN|none",
+        default="series",
+        show_default=True,
+        help="Begin with what good runs of the same series have learned, at least three; with that of RUN; "
+        "or with nothing. Recorded traces begin with nothing unless a RUN is given.",
+    ),
+    click.option(
+        "--label",
+        "labels",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Label of the run: runs with other labels are of another series. Repeatable.",
     ),
     click.option("--freeze/--no-freeze", default=None, help="Judge by the loaded model and learn nothing."),
     click.option(
@@ -144,8 +175,8 @@ _NAMES = (
     *("config", "detector", "threshold", "thresholds", "ignore", "watch", "uncorrelated"),
     *("metric", "fast_side", "min_anomaly"),
     "max_anomalies_per_function",
-    *("window", "period", "record_steps", "node_samples", "server_parts"),
-    *("load_model", "freeze", "save_model", "relabel"),
+    *("window", "period", "record_steps", "node_samples", "server_parts", "leaf_servers", "store_writers"),
+    *("load_model", "baseline", "labels", "freeze", "save_model", "relabel"),
 )
 
 
@@ -160,6 +191,8 @@ def _options(
     period: float | None,
     record_steps: str | None,
     load_model: Path | None,
+    baseline: str,
+    labels: tuple[str, ...],
     freeze: bool | None,
     save_model: Path | None,
     relabel: bool,
@@ -183,9 +216,30 @@ def _options(
     settings = ({} if config is None else _read(config)) | {
         name: value for name, value in chosen.items() if value is not None
     }
+    if baseline not in (SERIES, NOTHING):
+        if load_model is not None:
+            raise ConfigError(
+                "--baseline RUN and --load-model: a run begins with one model; give one of them"
+            )
+        load_model = _model_of(Path(baseline))
+    labelled(labels)
     return AnalysisOptions(
-        config=_converted(settings, config), load_model=load_model, save_model=save_model, relabel=relabel
+        config=_converted(settings, config),
+        load_model=load_model,
+        is_of_series=baseline == SERIES,
+        labels=labels,
+        save_model=save_model,
+        relabel=relabel,
     )
+
+
+def _model_of(baseline: Path) -> Path:
+    run = find_run(baseline)
+    if not run.model_path.exists():
+        raise ConfigError(
+            f"--baseline {baseline}: that run has no model, as none of its functions was called"
+        )
+    return run.model_path
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -25,6 +25,8 @@ _HAS_TYPES = re.compile(r"\w<|\w\(")
 """Pattern of templates, or arguments."""
 _IS_CALLED = re.compile(r"::operator\(\)\(.*$")
 """Pattern of the end of a name of an object that is called like a function."""
+_CONSTRUCT = re.compile(r"OpenMP [a-z]+ (?=\S)")
+"""Beginning of the name of a construct of OpenMP, before that of the function that it is in."""
 _UNRESOLVED = "addr=<"
 """Beginning of the name of a function of which only the address is known; its place names the binary."""
 
@@ -77,6 +79,8 @@ def short_name(name: str) -> str:
     ``void A::solve<double, B<int> >(int) const [{a.cpp} {3,1}]`` is ``A::solve``. Operators stay as they are,
     but for that of calls.
     """
+    if construct := _CONSTRUCT.match(name):
+        return construct[0] + short_name(name[construct.end() :])
     shown = shown_name(name).split(" [")[0].removesuffix("()")
     if (called := _IS_CALLED.search(shown)) is not None:
         return short_name(shown[: called.start()]) + "::operator()"
@@ -90,6 +94,14 @@ def short_name(name: str) -> str:
         if depth == 0 and letter != ">":
             kept += letter
     return kept.strip().split(" ")[-1] or shown
+
+
+def place_of_construct(name: str) -> str:
+    """Return where a construct of OpenMP is, as ``solve:120``, by its stored name."""
+    parsed = parse_name(name)
+    function = short_name(_CONSTRUCT.sub("", parsed.function))
+    # Some compilers give the bodies of constructs no name but that of the place.
+    return f"{function}:{parsed.line}" if parsed.line and function != parsed.place else function
 
 
 def shown_names(names: Iterable[str], form: Callable[[str], str] = shown_name) -> dict[str, str]:

@@ -50,6 +50,17 @@ PATH_TIME = np.dtype(
 )
 """Time that was spent in all calls of one call path, also in open ones; paths without calls took none."""
 
+THREAD_PATH_TIME = np.dtype(
+    [
+        ("thread", np.int32),  # TAU's id
+        ("path", np.int32),  # row of the path among ``PATH_TIME`` rows
+        ("calls", np.int64),
+        ("exclusive_us", np.float64),
+    ],
+    align=True,
+)
+"""Time in the calls of one thread on one call path that have ended, and are not doubtful."""
+
 MOST_PATHS = 1 << 12
 """Maximum number of paths of a stream, and of a program: 430 kB stay in a cache. With 16,384 a made-up trace
 that fills them took a seventh longer to analyse.

@@ -154,6 +154,14 @@ class StepCount(msgspec.Struct, frozen=True, array_like=True):
     severity_us: float
     highest_score: float = 0.0
     """Highest score of the anomalies; 0 without any."""
+    computing_us: int = 0
+    """Time that threads spent in their own code in this step, also in calls that go on; this and what follows
+    are in the order of ``TimeKind``, and 0 where nothing is known of them.
+    """
+    mpi_us: int = 0
+    io_us: int = 0
+    gpu_us: int = 0
+    awaiting_us: int = 0
 
 
 UNREAD_STREAMS = "streams not read: no room in $TMPDIR"

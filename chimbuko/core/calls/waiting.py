@@ -1,4 +1,4 @@
-"""Waiting in MPI and for the GPU, by the names of functions: in which a rank waits, and for whom."""
+"""Waiting in MPI, in OpenMP and for the GPU, by the names of functions: who waits in them, and for whom."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class Waits(Enum):
     """Receiver of a message, or target of a one-sided operation."""
     COLLECTIVE = "collective"
     """All other ranks, or one that has what they need."""
+    THREADS = "threads"
+    """Other threads of the same rank."""
 
 
 _MPI = {
@@ -61,6 +63,9 @@ _OTHERS = (
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):recv"), Waits.RECEIVE),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):send"), Waits.SEND),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):\w|nccl(Dev)?Kernel_"), Waits.COLLECTIVE),
+    (re.compile(r"_c10d_functional::wait_tensor"), Waits.COLLECTIVE),
+    # Our recorder's names, and TAU's.
+    (re.compile(r"OpenMP (barrier|taskwait)\b|OpenMP_Sync_Region_(Barrier|Taskwait)"), Waits.THREADS),
 )
 
 
@@ -120,4 +125,5 @@ def _mpi_name(function: str) -> str:
 
 def is_communication(function: str) -> bool:
     """Return whether it is a function of MPI, a part that a tool adds to one, or PyTorch's communication."""
-    return function.startswith(("MPI_", "PMPI_", "MPI ")) or waits_in(function) is not Waits.NOT
+    is_of_mpi = function.startswith(("MPI_", "PMPI_", "MPI "))
+    return is_of_mpi or waits_in(function) not in (Waits.NOT, Waits.THREADS)

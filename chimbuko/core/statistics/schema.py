@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from chimbuko.core.arrays import Float64Array, Int64Array, UInt16Array, grown
 from chimbuko.core.buckets import BUCKETS
-from chimbuko.core.config import DETECTORS
+from chimbuko.core.config import detector_entry
 from chimbuko.core.errors import StoreError
 from chimbuko.core.kernels import rules
 from chimbuko.core.statistics.moments import EMPTY
@@ -320,4 +320,5 @@ def stored_columns(detector: str, row: bytes) -> dict[str, Float64Array]:
 
 def _learns_buckets(detector: str) -> bool:
     # A store may name a detector that this version does not know.
-    return detector not in DETECTORS or DETECTORS[detector].learns_buckets
+    entry = detector_entry(detector)
+    return entry is None or entry.learns_buckets

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         """Recorder of calls."""
 
         is_recording: bool
+        is_attached: bool
+        """Whether the program ran already when its recording began."""
         files: SourceFiles
         of_thread: Any
         """Values of the calling thread: once it has a buffer, ``extend`` adds events to that."""
@@ -55,6 +57,22 @@ _OTHERS = (_OURS, os.path.dirname(os.__file__) + "/", "<")
 """Beginnings of the names of files that are not the program's; ``<`` begins that of code without a file."""
 _INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
 """Names of comprehensions, which newer Pythons do not call as functions, so that they never count as such."""
+
+_KNOWN = frozenset(
+    (
+        "torch.serialization.save",
+        "torch.serialization.load",
+        "torch.utils.data.dataloader._BaseDataLoaderIter.__next__",
+    )
+)
+"""Functions of libraries that are recorded, too: by them a training is late, and they are called seldom."""
+
+
+def is_of_others(function: CodeType) -> bool:
+    """Whether a function is one of the standard library, of an installed package, or of ours."""
+    file = function.co_filename
+    return file.startswith(_OTHERS) or any(folder in file for folder in _OTHERS_FOLDERS)
+
 
 never_recorded: dict[int, weakref.ref[CodeType]] = {}
 """Code objects, by id, that stay out of the trace or record themselves."""
@@ -146,10 +164,9 @@ class Functions:
             return False
         if self._include and self._is_included(f"{module}.{function.co_qualname}"):
             return True
-        file = function.co_filename
         if module == "__main__":
-            return not file.startswith((_OURS, "<"))
-        return not file.startswith(_OTHERS) and not any(folder in file for folder in _OTHERS_FOLDERS)
+            return not function.co_filename.startswith((_OURS, "<"))
+        return not is_of_others(function) or f"{module}.{function.co_qualname}" in _KNOWN
 
     def _is_included(self, name: str) -> bool:
         import fnmatch

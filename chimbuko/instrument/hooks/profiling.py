@@ -10,7 +10,7 @@ from chimbuko.instrument.hooks.codes import NOT_RECORDED
 from chimbuko.instrument.hooks.functions import SKIPPED, Functions, exclude_open
 from chimbuko.instrument.hooks.hookkeeper import Gaps, HookKeeper
 from chimbuko.instrument.hooks.threadhook import ThreadHook
-from chimbuko.instrument.hooks.threadstate import ThreadState, is_known
+from chimbuko.instrument.hooks.threadstate import ThreadState, is_known, put_in_others
 from chimbuko.instrument.hooks.turns import code_of
 
 TYPE_CHECKING = False
@@ -66,6 +66,8 @@ class ProfilingHook:
         if is_known():
             self._keeper = HookKeeper(self._gaps, ThreadState(object).function())
             self._keeper.add(hook, self._recorder.buffer())
+            if self._recorder.is_attached:
+                put_in_others(ThreadState(object).function(), self._begin_thread)
         hook.install()
 
     def look(self) -> None:

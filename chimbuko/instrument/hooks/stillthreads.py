@@ -58,7 +58,8 @@ MOST_LOOKS = 32
 """Number of looks at a thread in one call that are recorded, 1.6 s: threads may wait for work for hours, and
 a rank that hangs is noticed because its stream falls silent."""
 _CALLED = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
-_LIBRARY = os.path.dirname(os.__file__) + "/", os.path.dirname(chimbuko.__file__) + "/"
+_OURS = os.path.dirname(chimbuko.__file__) + "/"
+_LIBRARY = os.path.dirname(os.__file__) + "/", _OURS
 """Folders of files that are not the program's: those of Python, and ours."""
 
 
@@ -195,14 +196,15 @@ def _standing(frame: FrameType, others: Iterable[FrameType]) -> tuple[Pause, str
 
     outer, library = frame, ""
     while outer.f_code.co_filename.startswith(_LIBRARY) and outer.f_back is not None:
-        library = f"{outer.f_globals.get('__name__', '')}.{outer.f_code.co_qualname}"
+        if not outer.f_code.co_filename.startswith(_OURS):
+            library = f"{outer.f_globals.get('__name__', '')}.{outer.f_code.co_qualname}"
         outer = outer.f_back
     acquired = acquired_in(outer)
     if acquired is not None:
         name, lock = acquired
         held_by = holder(lock, others)
         return Pause.LOCK, name if held_by is None else f"{name}, held by {_function(held_by)}"
-    return Pause.STANDING, library or _called(frame) or _function(frame)
+    return Pause.STANDING, library or _called(outer) or _function(outer)
 
 
 def _running(buffer: LookedAt, frames: Mapping[int, FrameType], ran_ns: Mapping[int, int]) -> str:

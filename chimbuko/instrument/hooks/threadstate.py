@@ -55,6 +55,31 @@ class ThreadState:
         _all_in_turn(self._owner, is_free, partial(put, self._address, function, hook))
 
 
+def put_in_others(function: int, hook: object) -> None:
+    """Set a hook in all other threads of this interpreter that have none.
+
+    Without a look at the program's code in between: no thread can end meanwhile.
+    """
+    calls = ctypes.pythonapi
+    for name in (
+        "PyThreadState_Get",
+        "PyInterpreterState_Get",
+        "PyInterpreterState_ThreadHead",
+        "PyThreadState_Next",
+    ):
+        getattr(calls, name).restype = ctypes.c_void_p
+    own = calls.PyThreadState_Get()
+    states = []
+    state = calls.PyInterpreterState_ThreadHead(ctypes.c_void_p(calls.PyInterpreterState_Get()))
+    while state:
+        states.append(state)
+        state = calls.PyThreadState_Next(ctypes.c_void_p(state))
+    put = _setter(("_PyEval_SetProfile", calls))
+    for state in states:
+        if state != own and not _word(state + _PROFILE_OBJECT)[0]:
+            put(state, function, hook)
+
+
 def _setter(symbol: tuple[str, Any]) -> Callable[..., int]:
     return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object)(symbol)
 

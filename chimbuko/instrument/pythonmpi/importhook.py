@@ -16,8 +16,17 @@ if TYPE_CHECKING:
 MODULE = "mpi4py.MPI"
 
 
-class MpiImport:
-    """Finder that has the recorder loaded before ``mpi4py.MPI``, and leaves the finding to all others."""
+class WatchedImport:
+    """Finder that notices the import of one module, and leaves the finding to all others.
+
+    Parameters
+    ----------
+    module
+        Name of the module.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
 
     def install(self) -> None:
         """Notice that import from now on, in this process and in those that it forks before that import."""
@@ -27,7 +36,7 @@ class MpiImport:
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec that the other finders give."""
-        if name != MODULE:
+        if name != self._module:
             return None
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
@@ -35,30 +44,53 @@ class MpiImport:
             if spec is not None:
                 sys.meta_path.remove(self)
                 if session.active is not None and spec.origin and hasattr(spec.loader, "create_module"):
-                    first: Any = _FirstTheRecorder(spec.loader)
-                    spec.loader = first
+                    loader: Any = _Watched(spec.loader, self)
+                    spec.loader = loader
                 return spec
         return None
 
+    def before(self, origin: str) -> None:
+        """Act before the module is loaded, of which this is the file."""
 
-class _FirstTheRecorder:
-    """Loader that loads the recorder before a module, and then gives way to the module's own loader.
+    def after(self) -> None:
+        """Act after the module was loaded."""
+
+
+class _Watched:
+    """Loader that tells of a module's load, and gives way to the module's own loader.
 
     Finders are called under a lock that all imports need: another thread that imports would wait for this one
     while this one waits for a module of its.
     """
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, watch: WatchedImport) -> None:
         self._loader = loader
+        self._watch = watch
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        spec.loader = self._loader
         if session.active is not None and spec.origin:
-            from chimbuko.instrument.pythonmpi.loading import record_beside
-
-            record_beside(session.active, spec.origin)
+            self._watch.before(spec.origin)
         made: ModuleType | None = self._loader.create_module(spec)
         return made
 
     def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
         self._loader.exec_module(module)
+        if session.active is not None:
+            self._watch.after()
+
+
+class MpiImport(WatchedImport):
+    """Finder that has the recorder loaded before ``mpi4py.MPI``."""
+
+    def __init__(self) -> None:
+        super().__init__(MODULE)
+
+    def before(self, origin: str) -> None:
+        """Load the recorder for the MPI with which the module is linked."""
+        if session.active is not None:
+            from chimbuko.instrument.pythonmpi.loading import record_beside
+
+            record_beside(session.active, origin)

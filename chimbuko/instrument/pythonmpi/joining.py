@@ -20,6 +20,7 @@ from chimbuko.core.sourcecensus import CALL_COUNTS
 from chimbuko.core.traceschema import NOT_RECORDED
 from chimbuko.instrument.pythonmpi.mergedrows import MAIN_THREAD, MergedRows
 from chimbuko.instrument.pythonmpi.source import Renumbering, Source
+from chimbuko.instrument.recorder.layout import FIRST_QUEUE
 from chimbuko.instrument.recorder.recording import RECORDER, Recording
 from chimbuko.instrument.recorder.ringfolder import (
     Listing,
@@ -60,6 +61,8 @@ class Joining:
         self._python = Source(Renumbering(timers, fresh_timers), Renumbering(counters, fresh_counters))
         self._native = Source(Renumbering(1, fresh_timers), Renumbering(1, fresh_counters))
         self._rows = MergedRows(pid)
+        self._queues: dict[tuple[int, str], str] = {}
+        """Metadata of queues of GPUs, by the ids that stand for those of threads."""
         self._until_ns = 0
         self._not_recorded = ""
 
@@ -122,7 +125,11 @@ class Joining:
 
     def _said(self, metadata: Mapping[tuple[int, str], str]) -> dict[tuple[int, str], str]:
         """Return what the recorder says of the process, with what Python says."""
-        said = {(MAIN_THREAD, key): value for (_, key), value in metadata.items() if key != "tid"}
+        self._queues |= {key: value for key, value in metadata.items() if key[0] >= FIRST_QUEUE}
+        said = {
+            (MAIN_THREAD, key): value for (thread, key), value in metadata.items() if thread == MAIN_THREAD
+        }
+        said |= self._about_queues()
         said[MAIN_THREAD, "Recorder"] = RECORDER
         if (counts := said.get((MAIN_THREAD, CALL_COUNTS))) is not None:
             # The writer counts what it has written, of both; what comes after the end is no loss.
@@ -132,6 +139,14 @@ class Joining:
         gone = "MPI calls: somebody has removed what the recorder had written" if is_gone else ""
         unseen = [self._not_recorded, gone, said.get((MAIN_THREAD, NOT_RECORDED), ""), self._other_rank()]
         return said | ({(MAIN_THREAD, NOT_RECORDED): "; ".join(filter(None, unseen))} if any(unseen) else {})
+
+    def _about_queues(self) -> dict[tuple[int, str], str]:
+        """Take what is known of the queues of GPUs whose rows have been taken, and so have a number."""
+        said = {}
+        for native_id, key in list(self._queues):
+            if (number := self._rows.number_of(native_id)) is not None:
+                said[number, key] = self._queues.pop((native_id, key))
+        return said
 
     def _other_rank(self) -> str:
         """Return what is wrong where MPI gives the process another rank than its launcher has stated."""

@@ -66,6 +66,10 @@ class MergedRows:
                 taken.append(thread_rows(thread, *ready))
         return taken
 
+    def number_of(self, native_id: int) -> int | None:
+        """Return the number of a thread; None as long as none of its rows was taken."""
+        return self._threads.get(native_id)
+
     @property
     def count(self) -> int:
         """Number of the recorder's rows that wait."""

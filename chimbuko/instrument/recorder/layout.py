@@ -10,7 +10,7 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 8
+VERSION: Final = 9
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
@@ -20,6 +20,8 @@ FUNCTIONS: Final = 4096
 MAPS_BYTES: Final = 1 << 16
 PATH_BYTES: Final = 1024
 BACKTRACE: Final = 64
+FIRST_QUEUE: Final = 1 << 30
+"""Number from which those of queues of GPUs stand for the ids of threads."""
 DEPTH: Final = 1024
 LEFT_EARLIER: Final = 1
 """Request of an EXIT of a call that ended with the event of its lane that came before."""
@@ -28,6 +30,16 @@ LARGEST_RING_EVENTS: Final = 1 << 24
 
 NAMED: Final = 1 << 63
 """Bit of a key that says that the rest is the number of a name, and not an address."""
+OPENMP: Final = 1 << 62
+"""Bit of a key of a construct of OpenMP: its kind and the place behind the call of the runtime follow."""
+CONSTRUCT_SHIFT: Final = 56
+CONSTRUCTS: Final = (
+    *("", "parallel", "loop", "sections", "single", "workshare", "barrier", "critical", "lock", "ordered"),
+    *("task", "taskwait", "target"),
+)
+"""Names of the constructs of OpenMP, by their numbers."""
+OPENMP_COMMUNICATOR: Final = COMMUNICATORS - 1
+"""Row of the table of communicators that stands for the barriers of all teams of threads."""
 
 
 class Kind(IntEnum):
@@ -111,8 +123,11 @@ PROCESS: Final = np.dtype(
         ("name_count", "<u4"),
         ("communicator_count", "<u4"),
         ("deciders", "<u4"),
+        ("is_prepared", "<u4"),
+        ("reserved", "<u4"),
         ("threads_without_ring", "<u8"),
         ("lost_requests", "<u8"),
+        ("unseen_tasks", "<u8"),
         ("calls_without_caller", "<u8"),
         ("stored", "<u8"),
         ("overhead", "<f8"),
@@ -121,6 +136,7 @@ PROCESS: Final = np.dtype(
         ("crash", CRASH),
         ("ending", ENDING),
         ("obstacle", f"S{OBSTACLE_BYTES}"),
+        ("gpu", f"S{OBSTACLE_BYTES}"),
         ("functions", FUNCTION_ROW, (FUNCTIONS,)),
         ("communicators", COMMUNICATOR, (COMMUNICATORS,)),
         ("names", f"S{NAME_BYTES}", (NAMES,)),
@@ -130,19 +146,19 @@ PROCESS: Final = np.dtype(
 RING: Final = np.dtype(
     {
         "names": [
-            *("magic", "version", "capacity", "header_bytes", "thread", "tid"),
+            *("magic", "version", "capacity", "header_bytes", "thread", "tid", "description"),
             *("written", "dropped_calls", "dropped_rows", "too_deep", "depth", "lanes"),
             *("strayed_calls", "interrupting_calls", "stackless_calls"),
             *("read", "left_out", "dropped", "stack", "entry_ns"),
         ],
         "formats": [
-            *("S8", "<u4", "<u4", "<u4", "<i4", "<u4"),
+            *("S8", "<u4", "<u4", "<u4", "<i4", "<u4", "<u4"),
             *("<u8", "<u8", "<u8", "<u8", "<u4", "<u4"),
             *("<u8", "<u8", "<u8"),
             *("<u8", ("<u8", (FUNCTIONS,)), ("<u8", (FUNCTIONS,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,))),
         ],
         "offsets": [
-            *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 100, 104, 112, 120, 128),
+            *(0, 8, 12, 16, 20, 24, 28, 64, 72, 80, 88, 96, 100, 104, 112, 120, 128),
             *(192, 192 + 8 * FUNCTIONS, 192 + 16 * FUNCTIONS, 192 + 8 * (2 * FUNCTIONS + DEPTH)),
         ],
         "itemsize": 192 + 8 * (2 * FUNCTIONS + 4 * DEPTH) + 16 * FUNCTIONS,

@@ -1,4 +1,4 @@
-"""Description of the functions that a process left out, as the budget of its recorder decided."""
+"""Description of what a process did not record: functions left out by the budget, and what had no room."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.core.arrays import Int64Array, UInt64Array
+from chimbuko.core.sourcecensus import LEFT_OUT, UNCOUNTED
 from chimbuko.core.units import number_of
-from chimbuko.instrument.recorder.layout import FUNCTIONS, NAMED
+from chimbuko.instrument.recorder.layout import FUNCTIONS, OPENMP
 from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 
 MOST_NAMED = 10
@@ -17,6 +18,11 @@ OTHERS = "functions beyond the first 4,095"
 """Name of all functions for which the recorder has no row."""
 
 NamesOf = Callable[[Sequence[int]], list[str]]
+_NO_ROOM = "for which there was no room"
+_TOO_DEEP = "nested too deeply"
+_INTERRUPTING = "of signals' handlers that came while an event was written"
+_STACKLESS = "on more stacks than there are lanes for"
+_MOST_DROPPED = 5
 
 
 def summed(counts: Iterable[UInt64Array]) -> Int64Array:
@@ -41,7 +47,7 @@ def describe_left_out(process: ProcessFile, rings: Sequence[Ring], names_of: Nam
     said = f"{int(calls[rows].sum())} calls" + (f" ({', '.join(counted)})" if counted else "")
     said += _uncounted(process, table, rows, dict(zip(first.tolist(), names, strict=True)))
     said += f"; their time is in that of their callers; the recorder's budget is {process.overhead:.2%}"
-    return said + _advice(keys, names)
+    return said if process.number("is_prepared") else said + _advice(keys, names)
 
 
 def _uncounted(
@@ -67,11 +73,70 @@ def _uncounted(
 
 
 def _advice(keys: Sequence[int], names: Sequence[str]) -> str:
-    functions = [
-        name.partition("(")[0] for key, name in zip(keys, names, strict=True) if key and not key & NAMED
-    ]
+    functions = [name.partition("(")[0] for key, name in zip(keys, names, strict=True) if 0 < key < OPENMP]
     # The name of a template has commas, which separate functions in the compiler's list.
     plain = [name for name in functions if "<" not in name]
     flags = [f"-finstrument-functions-exclude-function-list={','.join(plain)}"] if plain else []
     flags += ["-finstrument-functions-exclude-file-list=/usr/include"] if len(plain) < len(functions) else []
     return f"; to exclude them for good compile with {' '.join(flags)}" if flags else ""
+
+
+def call_counts(process: ProcessFile, rings: Sequence[Ring], recorded: int) -> dict[str, int]:
+    """Return how many calls were seen, recorded, and not recorded by each reason; 0 if there were none.
+
+    Calls of threads that have no ring are not seen, nor those of call sites that are disarmed.
+
+    Parameters
+    ----------
+    recorded
+        Number of calls that were recorded.
+    """
+    reasons = {LEFT_OUT: int(summed(ring.left_out() for ring in rings).sum()), **_by_reason(rings)}
+    uncounted = int(np.count_nonzero(process.field("functions")["uncounted_ns"]))
+    seen = recorded + sum(reasons.values())
+    return {"seen": seen, "recorded": recorded, **reasons, UNCOUNTED: uncounted}
+
+
+def _by_reason(rings: Sequence[Ring]) -> dict[str, int]:
+    return {
+        _NO_ROOM: _sum(rings, "dropped_calls"),
+        _TOO_DEEP: _sum(rings, "too_deep"),
+        _INTERRUPTING: _sum(rings, "interrupting_calls"),
+        _STACKLESS: _sum(rings, "stackless_calls"),
+    }
+
+
+def describe_unseen(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf) -> list[str]:
+    """Describe what was not recorded but for the functions that are left out: an entry for each kind."""
+    reasons = {reason: number for reason, number in _by_reason(rings).items() if number}
+    found = []
+    if calls := sum(reasons.values()):
+        why = ", ".join(
+            f"{number} {reason}" if len(reasons) > 1 else reason for reason, number in reasons.items()
+        )
+        found.append(f"{calls} calls {why}{_by_function(process, rings, names_of)}")
+    others = {
+        "messages and counters": _sum(rings, "dropped_rows"),
+        "threads": process.number("threads_without_ring"),
+        "messages beyond the table of requests": process.number("lost_requests"),
+        "ends of calls that began on another thread": _sum(rings, "strayed_calls"),
+        "tasks of OpenMP, which GCC's runtime hides": process.number("unseen_tasks"),
+    }
+    return found + [f"{number} {what}" for what, number in others.items() if number]
+
+
+def _by_function(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf) -> str:
+    keys, calls = process.field("functions")["key"], summed(ring.dropped() for ring in rings)
+    (rows,) = np.nonzero((calls > 0) & (keys > 0))
+    if not len(rows):
+        return ""
+    rows = rows[np.argsort(-calls[rows], kind="stable")][:_MOST_DROPPED]
+    names = names_of([int(key) for key in keys[rows]])
+    parts = [f"{calls[row]} of {name}" for row, name in zip(rows, names, strict=True)]
+    others = int(calls.sum() - calls[rows].sum())
+    parts += [f"{others} of others"] if others else []
+    return f" ({', '.join(parts)})"
+
+
+def _sum(rings: Sequence[Ring], field: str) -> int:
+    return sum(ring.number(field) for ring in rings)

@@ -1,4 +1,4 @@
-"""Budget of the recorder: the part of a program's time that recording its functions may cost."""
+"""Settings of the recorder: the part of a program's time that it may cost, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from chimbuko.core.errors import ConfigError
 
 OVERHEAD_VARIABLE: Final = "CHIMBUKO_OVERHEAD"
 """Environment variable with the budget of recorded programs, as a number up to 1; the library reads it."""
+
+
+NO_OPENMP_VARIABLE: Final = "CHIMBUKO_NO_OPENMP"
+"""Environment variable under which the library records no constructs of OpenMP."""
 
 
 def parse_overhead(text: str) -> str:

@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,101 +18,54 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.capture.symbols.maps import MAPPED_FILE, Mapping, mapping_at, parse_maps
+from chimbuko.capture.symbols.maps import MAPPED_FILE, parse_maps
 from chimbuko.capture.symbols.resolver import Resolver
 from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.redaction import without_secrets
-from chimbuko.core.sourcecensus import CALL_COUNTS, LEFT_OUT, UNCOUNTED
+from chimbuko.core.sourcecensus import CALL_COUNTS
+from chimbuko.core.statistics.latethreads import LATE_THREADS, encode_late_threads
 from chimbuko.core.traceschema import (
     ENDING,
     LEFT_OUT_AT_TIMES,
     LEFT_OUT_FUNCTIONS,
     MPI_PREFIX,
     NOT_RECORDED,
+    OPENMP_PREFIX,
     UNRESOLVED,
 )
 from chimbuko.core.units import number_of
 from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
-from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_EARLIER, NAMED, Kind
-from chimbuko.instrument.recorder.leftout import describe_left_out, summed
+from chimbuko.instrument.recorder.layout import (
+    COMMUNICATORS,
+    CONSTRUCT_SHIFT,
+    CONSTRUCTS,
+    LEFT_EARLIER,
+    NAMED,
+    OPENMP,
+    OPENMP_COMMUNICATOR,
+    Kind,
+)
+from chimbuko.instrument.recorder.leftout import call_counts, describe_left_out, describe_unseen
+from chimbuko.instrument.recorder.library import INJECTION_VARIABLE
+from chimbuko.instrument.recorder.mappings import Mappings
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import Listing
-from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
+from chimbuko.instrument.recorder.threadbalance import ThreadBalance
+from chimbuko.instrument.tracer.chunks import (
+    ENTRY,
+    RECEIVE,
+    ROOT_TIMER,
+    SEND,
+    THREAD_NAME,
+    Handover,
+    Header,
+    ThreadRows,
+)
 from chimbuko.instrument.tracer.processmetadata import describe_process
-
-_NO_ROOM = "for which there was no room"
-_TOO_DEEP = "nested too deeply"
-_INTERRUPTING = "of signals' handlers that came while an event was written"
-_STACKLESS = "on more stacks than there are lanes for"
-_MOST_NAMED = 5
-
-
-def _call_counts(process: ProcessFile, rings: Sequence[Ring], recorded: int) -> dict[str, int]:
-    """Return how many calls were seen, recorded, and not recorded by each reason; 0 if there were none.
-
-    Calls of threads that have no ring are not seen, nor those of call sites that are disarmed.
-
-    Parameters
-    ----------
-    recorded
-        Number of calls that were recorded.
-    """
-    reasons = {LEFT_OUT: int(summed(ring.left_out() for ring in rings).sum()), **_by_reason(rings)}
-    uncounted = int(np.count_nonzero(process.field("functions")["uncounted_ns"]))
-    seen = recorded + sum(reasons.values())
-    return {"seen": seen, "recorded": recorded, **reasons, UNCOUNTED: uncounted}
-
-
-def _by_reason(rings: Sequence[Ring]) -> dict[str, int]:
-    return {
-        _NO_ROOM: _sum(rings, "dropped_calls"),
-        _TOO_DEEP: _sum(rings, "too_deep"),
-        _INTERRUPTING: _sum(rings, "interrupting_calls"),
-        _STACKLESS: _sum(rings, "stackless_calls"),
-    }
-
-
-def _describe_unseen(
-    process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
-) -> list[str]:
-    """Describe what was not recorded but for the functions that are left out: an entry for each kind."""
-    reasons = {reason: number for reason, number in _by_reason(rings).items() if number}
-    found = []
-    if calls := sum(reasons.values()):
-        why = ", ".join(
-            f"{number} {reason}" if len(reasons) > 1 else reason for reason, number in reasons.items()
-        )
-        found.append(f"{calls} calls {why}{_by_function(process, rings, names_of)}")
-    others = {
-        "messages and counters": _sum(rings, "dropped_rows"),
-        "threads": process.number("threads_without_ring"),
-        "messages beyond the table of requests": process.number("lost_requests"),
-        "ends of calls that began on another thread": _sum(rings, "strayed_calls"),
-    }
-    return found + [f"{number} {what}" for what, number in others.items() if number]
-
-
-def _by_function(
-    process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
-) -> str:
-    keys, calls = process.field("functions")["key"], summed(ring.dropped() for ring in rings)
-    (rows,) = np.nonzero((calls > 0) & (keys > 0))
-    if not len(rows):
-        return ""
-    rows = rows[np.argsort(-calls[rows], kind="stable")][:_MOST_NAMED]
-    names = names_of([int(key) for key in keys[rows]])
-    parts = [f"{calls[row]} of {name}" for row, name in zip(rows, names, strict=True)]
-    others = int(calls.sum() - calls[rows].sum())
-    parts += [f"{others} of others"] if others else []
-    return f" ({', '.join(parts)})"
-
-
-def _sum(rings: Sequence[Ring], field: str) -> int:
-    return sum(ring.number(field) for ring in rings)
 
 
 class _Lanes:
@@ -174,46 +127,6 @@ def _filled(values: Int64Array, is_known: BoolArray, first: int) -> Int64Array:
     return np.where(places >= 0, values[places], first)
 
 
-class Mappings:
-    """Mapped parts of binaries in the memory of one process, as the library noted them and as they are."""
-
-    def __init__(self, process: ProcessFile) -> None:
-        self._process = process
-        self._known: list[Mapping] = []
-        self._used: list[Mapping] = []
-        self._taken = 0
-
-    def path_of(self, address: int) -> str:
-        """Return the path of the binary at an address; empty if none is known."""
-        found = mapping_at(self._known, address)
-        if found is None:
-            self._look()
-            found = mapping_at(self._known, address)
-        if found is None:
-            return ""
-        if found not in self._used:
-            self._used.append(found)
-        return found.path
-
-    def take_new(self) -> list[tuple[int, str]]:
-        """Return number and line (as in ``/proc/PID/maps``) of each mapping used since the last call."""
-        first, self._taken = self._taken, len(self._used)
-        return [(number, _line(self._used[number])) for number in range(first, self._taken)]
-
-    def _look(self) -> None:
-        self._known = parse_maps(self._process.text("maps"))
-        # Libraries that were loaded later are in the current mappings only.
-        with suppress(OSError):
-            maps = Path("/proc", str(self._process.number("pid")), "maps")
-            self._known += parse_maps(maps.read_text(errors="surrogateescape"))
-
-
-def _line(mapping: Mapping) -> str:
-    path = mapping.path.replace("\n", "\\012")
-    deleted = " (deleted)" if mapping.is_deleted else ""
-    return f"{mapping.start:x}-{mapping.end:x} r-xp {mapping.offset:x} 00:00 0 {path}{deleted}"
-
-
 ROOT_ENTRY = ROOT_TIMER << 1 | ENTRY
 MAIN_THREAD = 0
 RECORDER = "chimbuko"
@@ -225,6 +138,7 @@ CALLERS = "Callers of MPI"
 """Key of metadata: how the functions around calls of MPI were found, where none was compiled with hooks."""
 DECISIONS = "Recorder's Decisions"
 """Key of metadata: with whom the recorder decided which functions it leaves out."""
+CUDA = "/libcuda.so"
 LARGEST_COUNT = float(1 << 62)
 NAMES_PATIENCE_S = 5.0
 """Longest wait for the names of functions in a report, at the end of a stream."""
@@ -272,6 +186,7 @@ class Recording:
         self._left_out: list[Int64Array] = []
         """Timers that were said to be left out at times, as they were said."""
         self._mappings = Mappings(self.process)
+        self._balance = ThreadBalance()
         self._said: dict[tuple[int, str], str] = {}
         self.problems: list[str] = []
         """Lines that say what is wrong with the files."""
@@ -325,8 +240,10 @@ class Recording:
             self._taken += len(events)
             for lane, of_lane in self._by_lane(name, ring, events):
                 rows.append(self._rows(lane, of_lane, timers, counters))
+                self._balance.note(lane, of_lane)
                 if self._annotated is not None:
                     self._annotated.note(ring.number("tid"), of_lane, lane)
+        self._balance.close()
         self._write_annotated()
         metadata = self._new_metadata()
         self._said |= metadata
@@ -397,6 +314,8 @@ class Recording:
         event_type = np.where(comms["kind"] == Kind.SEND, SEND, RECEIVE)
         values = others[kinds == Kind.COUNTER]
         operations = others[kinds == Kind.OPERATION]
+        # At barriers of threads it is a time, see ``threadbalance``.
+        operations["value"][operations["communicator"] == OPENMP_COMMUNICATOR] = 0
         return ThreadRows(
             lane,
             _bytes(codes, events["time_ns"][calls]),
@@ -444,8 +363,13 @@ class Recording:
             if annotated := parse_name(name):
                 return f"{annotated.short} [{{{annotated.file}}} {{{annotated.line},0}}]"
             return f"{name}()" if name.startswith(MPI_PREFIX) else name
+        prefix = ""
+        if key & OPENMP:
+            # The call of the runtime ends before the place behind it.
+            prefix = f"{OPENMP_PREFIX}{CONSTRUCTS[(key ^ OPENMP) >> CONSTRUCT_SHIFT]} "
+            key = max(key & (1 << CONSTRUCT_SHIFT) - 1, 1) - 1
         path = self._mappings.path_of(key) or self.executable
-        return f"{UNRESOLVED}{key:x}> [{{{path}}} {{0,0}}]"
+        return f"{prefix}{UNRESOLVED}{key:x}> [{{{path}}} {{0,0}}]"
 
     def _noted_name(self, key: int) -> AnnotatedName | None:
         """Return the name that the source gives: that of an annotated function, or of a region."""
@@ -474,9 +398,21 @@ class Recording:
         if len(left_out := self._newly_left_out()):
             found[f"{LEFT_OUT_AT_TIMES}{len(self._left_out)}"] = " ".join(map(str, left_out.tolist()))
             self._left_out.append(left_out)
-        threads = {(lane, "tid"): str(ring.number("tid")) for lane, ring in self._new_threads.items()}
+        threads = {
+            (lane, key): value
+            for lane, ring in self._new_threads.items()
+            for key, value in self._about(ring).items()
+        }
         self._new_threads.clear()
         return threads | {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _about(self, ring: Ring) -> dict[str, str]:
+        """Return the metadata of a thread, or of a queue of a GPU, which has a maker and numbers."""
+        if not (described := ring.number("description")):
+            return {"tid": str(ring.number("tid"))}
+        maker, device, queue = self.process.name(described - 1).split()
+        name = f"GPU {device}, stream {queue}"
+        return {f"{maker} Device": device, f"{maker} Stream": queue, THREAD_NAME: name}
 
     def _newly_left_out(self) -> Int64Array:
         """Return timers of which calls may be missing in the events that were taken, and of which that was
@@ -521,10 +457,12 @@ class Recording:
             found[LEFT_OUT_FUNCTIONS] = left_out
         if ending := describe_end(self.process, has_ended, self._sound_rings(), self._resolved):
             found[ENDING] = ending
+        if slow := self._balance.late_threads(lambda key: self._full_names([key])[0]):
+            found[LATE_THREADS] = encode_late_threads(slow)
         rings = self._sound_rings()
-        unseen = ", ".join(_describe_unseen(self.process, rings, self._resolved))
-        said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi()
-        found[CALL_COUNTS] = json.dumps(_call_counts(self.process, rings, self._recorded))
+        unseen = ", ".join(describe_unseen(self.process, rings, self._resolved))
+        said = [unseen] * bool(unseen) + self.problems + self._unseen_mpi() + self._unseen_gpus()
+        found[CALL_COUNTS] = json.dumps(call_counts(self.process, rings, self._recorded))
         if said:
             found[NOT_RECORDED] = "; ".join(said)
         return {(MAIN_THREAD, key): value for key, value in found.items()}
@@ -532,8 +470,8 @@ class Recording:
     def _describe_callers(self) -> str:
         """Describe how functions were found that no compiler has instrumented; empty where none was."""
         rows = self.process.field("functions")["key"]
-        has_hooks = bool(((rows > 0) & (rows < NAMED)).any())
-        if has_hooks or not (self._keys < NAMED).any():
+        has_hooks = bool(((rows > 0) & (rows < OPENMP)).any())
+        if has_hooks or not (self._keys < OPENMP).any():
             return ""
         said = "found on the stack: each function lasts from its first call of MPI to its last one"
         if missing := self.process.number("calls_without_caller"):
@@ -551,11 +489,20 @@ class Recording:
         when = "" if linked else " while it runs"
         return [f"MPI calls: {why} {path}{when}" for path in loaded]
 
+    def _unseen_gpus(self) -> list[str]:
+        why = self.process.text("gpu")
+        if not why and CUDA in self.process.text("maps") and (other := os.environ.get(INJECTION_VARIABLE)):
+            why = f"{INJECTION_VARIABLE} names another profiler, {other}"
+        return [f"what runs on GPUs: {why}"] if why else []
+
     def _sound_rings(self) -> list[Ring]:
         return [ring for ring in self._rings.values() if ring is not None]
 
     def _resolved(self, keys: Sequence[int]) -> list[str]:
         """Return the names of functions for people, looked up where the recording has only addresses."""
+        return [name.partition(" [{")[0] for name in self._full_names(keys)]
+
+    def _full_names(self, keys: Sequence[int]) -> list[str]:
         names = [self.name_of(key) for key in keys]
         resolver = Resolver(0)
         metadata = self._said | {
@@ -568,7 +515,7 @@ class Recording:
                 if time.monotonic() > deadline_s:
                     break
                 time.sleep(PAUSE_S)
-        return [resolver.named(name).partition(" [{")[0] for name in names]
+        return [resolver.named(name) for name in names]
 
 
 def _bytes(*columns: npt.NDArray[Any]) -> bytes:

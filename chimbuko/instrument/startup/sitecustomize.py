@@ -39,9 +39,11 @@ def _join_family(is_first):
         from chimbuko.instrument.annotations.standin import StandIn
         from chimbuko.instrument.pythonmpi.importhook import MpiImport
         from chimbuko.instrument.tracer import session
+        from chimbuko.instrument.training.importhook import watch_imports
 
         session.start_as_member(is_first)
         MpiImport().install()
+        watch_imports()
         StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
         if "CHIMBUKO_ASPECTS" in os.environ:
             from chimbuko.instrument.annotations import importhook

@@ -94,6 +94,17 @@ def watch(noted: Callable[[], StartedPrograms | None]) -> None:
             setattr(module, name, _noting(original, arguments_of, noted))
 
 
+def unwatch() -> None:
+    """Undo :func:`watch`."""
+    import _posixsubprocess
+
+    for module in (_posixsubprocess, sys.modules.get("subprocess"), os):
+        for name in ("fork_exec", "_fork_exec", "posix_spawn", "posix_spawnp"):
+            original = getattr(getattr(module, name, None), "__wrapped__", None)
+            if original is not None:
+                setattr(module, name, original)
+
+
 def _first(*arguments: Any, **_: Any) -> Sequence[str | bytes]:
     words: Sequence[str | bytes] = arguments[0]
     return words

@@ -96,7 +96,9 @@ class Recorder:
     parent_pid
         Process id of the member that forked or started this process; 0 for the family's first.
     is_forked
-        Whether the process began inside calls of its parent.
+        Whether the process began inside calls of its parent, or of its own before the recording.
+    is_attached
+        Whether the program ran already when its recording began.
     older_siblings
         Number of processes that its parent had forked before.
     """
@@ -108,8 +110,10 @@ class Recorder:
         parent_pid: int = 0,
         is_forked: bool = False,
         older_siblings: int = 0,
+        is_attached: bool = False,
     ) -> None:
         self.is_recording = True
+        self.is_attached = is_attached
         self.family = family
         self.rings = ""
         """Folder into which a recorder in this process writes; empty if none is loaded."""

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from chimbuko.runtime.process.ranks import RANK_VARIABLES, SIZE_VARIABLES, size_from, stated_rank
+from chimbuko.runtime.process.ranks import (
+    RANK_VARIABLES,
+    SIZE_VARIABLES,
+    TRAINING_RANK,
+    TRAINING_SIZE,
+    size_from,
+    stated_rank,
+)
 
 _OURS, *_OF_LAUNCHERS = RANK_VARIABLES
 _STEP = "SLURM_STEP_ID"
@@ -83,7 +90,8 @@ class Places:
 
 def _launched(environment: Mapping[str, str]) -> tuple[str | None, ...]:
     """Return what a launcher has said to a process."""
-    return tuple(environment.get(name) for name in (*_OF_LAUNCHERS, *SIZE_VARIABLES, _STEP))
+    names = (*_OF_LAUNCHERS, *SIZE_VARIABLES, _STEP, TRAINING_RANK, TRAINING_SIZE)
+    return tuple(environment.get(name) for name in names)
 
 
 def _environment_of(pid: int) -> dict[str, str]:

@@ -107,8 +107,28 @@ def hand_over(
 ) -> None:
     """Change an environment so that the Python that this process becomes in it records itself.
 
+    The parameters are those of ``new_family``, which may raise the same errors.
+    """
+    family = new_family(environment, program, rank, script, writers, include, with_builtins)
+    family.enter(environment)
+    environment[FIRST_VARIABLE] = str(os.getpid())
+
+
+def new_family(
+    environment: MutableMapping[str, str],
+    program: str,
+    rank: int,
+    script: str,
+    writers: str,
+    include: tuple[str, ...] | None,
+    with_builtins: bool,
+) -> Family:
+    """Return the settings by which another process records itself, whose writers are started here.
+
     Parameters
     ----------
+    environment
+        Environment with TAU's settings.
     program, rank, writers
         As of ``start``.
     script
@@ -128,8 +148,30 @@ def hand_over(
     family.include, family.with_builtins = include, with_builtins
     if include is not None and not with_builtins:
         family.library = _library(None)
-    family.enter(environment)
-    environment[FIRST_VARIABLE] = str(os.getpid())
+    return family
+
+
+def attach(settings: str) -> None:
+    """Record this process from now on: another one has brought it to call this, in the midst of its work.
+
+    Parameters
+    ----------
+    settings
+        Text of a family (``Family.text``) of which it is the first member.
+    """
+    global active
+    if active is None:
+        recorder = Recorder(Family.from_text(settings), select=None, is_forked=True, is_attached=True)
+        recorder.join()
+        active = recorder
+        _trace_functions_of(active)
+        children.watch(_started)
+
+
+def detach() -> None:
+    """End a recording that ``attach`` began, and leave the process as it was."""
+    stop()
+    children.unwatch()
 
 
 def start_as_member(is_first: bool) -> None:

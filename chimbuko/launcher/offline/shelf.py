@@ -34,7 +34,7 @@ LONGEST_S = 2.0
 
 
 class LeftSpools:
-    """Spools of all streams, in which findings wait for ``chimbuko deliver``.
+    """Spools of all streams, in which findings wait for ``chimbuko runs deliver``.
 
     Parameters
     ----------

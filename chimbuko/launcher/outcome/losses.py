@@ -218,7 +218,7 @@ ADVICE: Mapping[str, str] = {
     UNREADABLE_STREAMS: "raise the limit on memory or address space (ulimit -v), or use more nodes",
     NO_ROOM_STEPS: f"their calls are counted as far as there was room; {_NEEDS_ROOM}",
     NO_ROOM_RECORDS: f"they are counted, and nothing else is kept of them; {_NEEDS_ROOM}",
-    NO_ROOM_RECORDERS: f"'chimbuko recall' has nothing of these ranks; {_NEEDS_ROOM}",
+    NO_ROOM_RECORDERS: f"'chimbuko runs recall' has nothing of these ranks; {_NEEDS_ROOM}",
     NO_ROOM_OPEN_CALLS: f"calls of these ranks that hung were not reported; {_NEEDS_ROOM}",
     "launches forgotten before their GPU call": "the GPU is far behind its launches; all else is there",
     "records of GPU calls without their launch": (

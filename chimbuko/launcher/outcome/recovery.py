@@ -80,13 +80,13 @@ def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
     lines = []
     if rescued := rescued_folders(run):
         nodes = ", ".join(folder.name for folder in rescued)
-        command = shlex.join(["chimbuko", "deliver", str(run.path)])
+        command = shlex.join(["chimbuko", "runs", "deliver", str(run.path)])
         lines.append(
             f"{info.name}: what was found on {nodes} waits in its folder to be stored; do: {command}"
         )
     for one in left:
         if not one.is_rescued:
-            command = shlex.join(["chimbuko", "deliver", str(run.path), one.folder])
+            command = shlex.join(["chimbuko", "runs", "deliver", str(run.path), one.folder])
             lines.append(f"{info.name}: not all that was found is stored; on {one.host}, do: {command}")
     if state in _KILLED and info.state == RUNNING:
         stored = "" if lines else "; what was found until then is stored"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from chimbuko.capture.symbols.taunames import is_offset_name
 from chimbuko.capture.trace.discovery import Transport
+from chimbuko.causes.incidents.drift import Drift
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.census import AT_THE_END, Census, census_of, share_of
 from chimbuko.core.calls.functionnames import shown_name, shown_names
@@ -43,6 +44,7 @@ from chimbuko.launcher.outcome.losses import (
 from chimbuko.provenance.budget.budget import Budget
 from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.explain.explaining import slow_ranks_of
+from chimbuko.provenance.history.known import KnownFinding
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.incidents.origins import OriginList, origins
@@ -54,6 +56,7 @@ from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.runtime.protocol.telemetry import SlowRank
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.environment import BASELINE
 
 _ADVICE = {
     AT_THE_END: f"their reader was killed, was replaced or could not keep up; {MAKE_ROOM}",
@@ -163,6 +166,12 @@ class Summary(msgspec.Struct, frozen=True):
     problems: list[str]
     is_interrupted: bool = False
     """Whether it was asked to end while its programs ran."""
+    known: dict[str, KnownFinding] = {}
+    """Findings that earlier runs of the series had, too, by their ids."""
+    slower_than_usual: list[Drift] = []
+    """Functions all of whose calls take longer than in the series, those that cost most first."""
+    baseline: str = ""
+    """Runs whose model it began with, in words; empty if it began with none of its series."""
     lossy: list[LossyStream] = []
     """Streams of which something was lost, by node and rank."""
     lost_agents: list[str] = []
@@ -230,6 +239,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         slow_ranks=slow_ranks_of(run),
         problems=problems,
         is_interrupted=run.interrupted_path.exists(),
+        baseline=run.read_info().environment.get(BASELINE, ""),
         lossy=_lossy(health, _gaps(provenance.run().transport)),
     )
 
@@ -257,10 +267,18 @@ def summary_lines(summary: Summary) -> list[str]:
         f"{number_of(summary.ranks, 'ranks')} ({number_of(summary.steps, 'steps')}, "
         f"{number_of(summary.rows, 'events')})"
     ]
+    if summary.baseline:
+        lines.append(f"Began with what is known of {summary.baseline}")
     if not summary.ranks and summary.transport != Transport.RECORDED:
         missing = NO_STREAM_FOR_REASONS if summary.problems else NO_STREAM
         lines.append(NO_STREAM_YET if summary.is_interrupted else missing)
-    lines += incident_lines(summary.incidents, summary.recurrences, summary.nodes)
+    lines += incident_lines(summary.incidents, summary.recurrences, summary.nodes, summary.known)
+    lines += [
+        f"Slower than in its series: {shown_name(one.function)} takes {one.factor:.2g} times as long "
+        f"({format_duration_us(one.usual_us)} → {format_duration_us(one.typical_us)} a call), "
+        f"{format_duration_us(one.lost_us)} in all; 'chimbuko history' says since when"
+        for one in summary.slower_than_usual[:MOST_SHOWN]
+    ]
     if summary.budget.not_judged_line:
         lines.append(f"Not judged: {summary.budget.not_judged_line}")
     if summary.metrics:
@@ -460,7 +478,10 @@ def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
 
 
 def incident_lines(
-    page: IncidentPage, recurrences: list[RecurrenceSummary], nodes: list[NodeCost]
+    page: IncidentPage,
+    recurrences: list[RecurrenceSummary],
+    nodes: list[NodeCost],
+    known: Mapping[str, KnownFinding],
 ) -> list[str]:
     """Return lines for people about what happened, the most costly first."""
     found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
@@ -470,6 +491,7 @@ def incident_lines(
     lines = [f"Worst of {number_of(total, 'findings')}, by time lost on all ranks together:"]
     lines += [
         f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
+        + (f" ({known[name].words})" if name in known else "")
         for cost_us, name, text in sorted(found, reverse=True)
     ]
     return lines if found else []

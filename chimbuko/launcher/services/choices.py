@@ -54,6 +54,8 @@ class ServiceOptions(msgspec.Struct, frozen=True):
     has_dashboard: bool = True
     load_model: Path | None = None
     """File of the model that an earlier run has learned, to begin with."""
+    is_of_series: bool = False
+    """Whether the run begins with the model of its series, where one is known."""
     save_model: Path | None = None
     """File for a copy of the final model."""
     is_separate: bool = False
@@ -63,7 +65,9 @@ class ServiceOptions(msgspec.Struct, frozen=True):
 
     @property
     def are_together(self) -> bool:
-        """Whether parameter server and writer share a process: several parts of a server are for several
-        cores, and a watch of namespaces ends after the one and before the other.
+        """Whether parameter server and writer share a process: several processes of either are for
+        several cores, and a watch of namespaces ends after the one and before the other.
         """
-        return not self.is_separate and self.config.server_parts == 1 and self.choices.namespaces is None
+        config = self.config
+        is_whole = config.server_parts == config.store_writers == 1 and not config.leaf_servers
+        return not self.is_separate and is_whole and self.choices.namespaces is None

@@ -12,6 +12,7 @@ import sys
 import threading
 from contextlib import suppress
 from contextvars import ContextVar
+from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,8 @@ def say_ready(**facts: Any) -> None:
     sys.stdout.flush()
 
 
+LOG_VARIABLE = "CHIMBUKO_LOG"
+"""Environment variable that is ``debug`` for lines with their time and process; ``chimbuko -v`` sets it."""
 one_of_several: ContextVar[str] = ContextVar("one of several", default="")
 """Name of the service that this thread is, where several share a process, and so its log."""
 
@@ -115,7 +118,16 @@ one_of_several: ContextVar[str] = ContextVar("one of several", default="")
 def log(text: str) -> None:
     """Write one line into this process's log, which is its standard error."""
     name = one_of_several.get()
-    write_error(f"chimbuko: {name}: {visible(text)}\n" if name else f"chimbuko: {visible(text)}\n")
+    line = f"{name}: {visible(text)}" if name else visible(text)
+    if is_verbose():
+        now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        line = f"{now} [{os.getpid()}] {line}"
+    write_error(f"chimbuko: {line}\n")
+
+
+def is_verbose() -> bool:
+    """Return whether lines tell when and where they were written, and errors what they came from."""
+    return os.environ.get(LOG_VARIABLE) == "debug"
 
 
 def write_error(text: str) -> None:

@@ -35,10 +35,19 @@ SIZE_VARIABLES = (
 )
 """Environment variables in which launchers give the number of ranks, in the same order."""
 
+TRAINING_RANK, TRAINING_SIZE = "RANK", "WORLD_SIZE"
+"""Environment variables of ``torchrun`` and other launchers of training, which start all processes of a node
+within one task of a scheduler: so they come before its variables.
+"""
+_OF_TRAINING = (TRAINING_RANK, TRAINING_SIZE, "LOCAL_RANK", "MASTER_ADDR")
+"""Names that only such a launcher sets together; each may mean anything alone."""
+
 
 def stated_rank(environment: Mapping[str, str]) -> int | None:
     """Return a process's rank, None where no launcher gives it."""
-    values = (environment.get(variable, "") for variable in RANK_VARIABLES)
+    ours, *launchers = RANK_VARIABLES
+    names = (ours, TRAINING_RANK, *launchers) if is_training(environment) else RANK_VARIABLES
+    values = (environment.get(variable, "") for variable in names)
     return next((int(value) for value in values if value.isdecimal()), None)
 
 
@@ -49,8 +58,13 @@ def rank_from(environment: Mapping[str, str]) -> int:
 
 def size_from(environment: Mapping[str, str]) -> int:
     """Return the number of ranks of the program, 1 where no launcher gives it."""
-    for variable in SIZE_VARIABLES:
+    for variable in (TRAINING_SIZE, *SIZE_VARIABLES) if is_training(environment) else SIZE_VARIABLES:
         value = environment.get(variable, "")
         if value.isdecimal() and int(value) > 0:
             return int(value)
     return 1
+
+
+def is_training(environment: Mapping[str, str]) -> bool:
+    """Whether a launcher of training has started the process."""
+    return all(environment.get(variable) for variable in _OF_TRAINING)

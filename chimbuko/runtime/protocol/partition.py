@@ -1,4 +1,5 @@
-"""Partition of the parameter server: which part merges which functions, by name, and ranks, in blocks. Pure.
+"""Partition of a run's services: which part of the parameter server merges which functions, by name, and
+ranks, in blocks, and which leaf server and which writer take what an agent has. Pure.
 
 A part merges without the others: all counts of a function over all ranks are in one part, and so are those of
 a rank over all functions.
@@ -6,6 +7,7 @@ a rank over all functions.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 
 import numpy as np
@@ -32,6 +34,25 @@ def part_of_program(program: int, parts: int) -> int:
 def part_of_name(name: str, parts: int) -> int:
     """Return the part of an agent, or a counter, by its name."""
     return zlib.crc32(name.encode(errors="surrogatepass")) % parts
+
+
+def writer_of_agent(name: str, writers: int) -> int:
+    """Return the number of the writer that stores what an agent finds, counted from 1; 0 for the only one.
+
+    All that an agent sends goes to the same one: acknowledgements say that what came before is stored, too.
+    """
+    return 1 + _share_of_agent(name, writers) if writers > 1 else 0
+
+
+def leaf_of_agent(name: str, leaves: int) -> int:
+    """Return the number of the leaf server that merges what an agent learns, counted from 1; 0 for none."""
+    return 1 + _share_of_agent(name, leaves) if leaves else 0
+
+
+def _share_of_agent(name: str, shares: int) -> int:
+    # A checksum of few names that differ in one digit may be odd for all of them.
+    digest = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=4).digest()
+    return int.from_bytes(digest, "little") % shares
 
 
 def part_of_rank(program: int, rank: int, parts: int) -> int:

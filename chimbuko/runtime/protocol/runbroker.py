@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import redis
 
-from chimbuko.core.config import MOST_PARTS
+from chimbuko.core.config import MOST_PARTS, MOST_WRITERS
 from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.runtime.protocol.broker import connect
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
@@ -22,7 +22,7 @@ from chimbuko.runtime.protocol.messages import PAYLOAD, Seal
 
 
 class PartKeys:
-    """Keys between agents, or dashboards, and one part of the parameter server."""
+    """Keys between agents, or dashboards, and one part of the parameter server, or a leaf server for it."""
 
     def __init__(self, begin: str, part: int) -> None:
         end = f"-{part}" if part else ""
@@ -51,14 +51,27 @@ class RunKeys:
 
     The part in braces decides where in a cluster a key is: all of a run are together, since some change
     together.
+
+    Parameters
+    ----------
+    writer
+        Number of one of several writers, counted from 1: it and its agents have a stream of their own for
+        records. 0 where there is only one writer.
+    leaf
+        Number of a leaf server, counted from 1: it and its agents have keys of their own for deltas and
+        models, on any node of a cluster. 0 where there is none.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, writer: int = 0, leaf: int = 0) -> None:
         begin = f"{{chimbuko:{run_id}}}:"
+        self._run = run_id
         self._recall_answers = begin + "recall-answers:"
-        self._parts = tuple(PartKeys(begin, part) for part in range(MOST_PARTS))
-        self.records = begin + "records"
-        """Stream of ``RecordBatch``, agents to store."""
+        self._parts = self._parts_of_leaf(leaf)
+        self._records = tuple(f"{begin}records{f'-{one}' if one else ''}" for one in range(1 + MOST_WRITERS))
+        self.records = self._records[writer]
+        """Stream of ``RecordBatch``, agents to their writer."""
+        self.stored = begin + "stored"
+        """Stream of ``StoredCalls``, several writers to the one process that explains what they stored."""
         self.node_batches = begin + "node-batches"
         """Stream of ``NodeBatch``, agents to store, which removes what it has written; the oldest are dropped
         where they are too many.
@@ -106,13 +119,30 @@ class RunKeys:
         self.ending = begin + "ending"
         """Key that is there from the start of the services on, and says whether the run is to come to an end.
         """
-        own = (key for name, key in vars(self).items() if not name.startswith("_"))
-        self.all = (*own, *(key for part in self._parts for key in vars(part).values()))
-        """All keys that a run leaves behind, if nobody removes them."""
+
+    def all(self, leaves: int = 0) -> tuple[str, ...]:
+        """Return all keys that a run leaves behind, if nobody removes them.
+
+        Parameters
+        ----------
+        leaves
+            Number of leaf servers.
+        """
+        own = (key for name, key in vars(self).items() if not name.startswith("_") and name != "records")
+        parts = (part for leaf in range(leaves + 1) for part in self._parts_of_leaf(leaf))
+        return (*own, *self._records, *(key for part in parts for key in vars(part).values()))
 
     def part(self, part: int) -> PartKeys:
-        """Return the keys of one part of the parameter server, counted from 0."""
+        """Return the keys of one part of the parameter server, counted from 0, or of the leaf for it."""
         return self._parts[part]
+
+    def of_leaf(self, leaf: int) -> RunKeys:
+        """Return the keys as a leaf server and its agents have them."""
+        return RunKeys(self._run, leaf=leaf)
+
+    def _parts_of_leaf(self, leaf: int) -> tuple[PartKeys, ...]:
+        place = f"{self._run}:leaf-{leaf}" if leaf else self._run
+        return tuple(PartKeys(f"{{chimbuko:{place}}}:", part) for part in range(MOST_PARTS))
 
     def recall_answers(self, request_id: str) -> str:
         """Return the key of the list of ``RecallAnswer`` to a request; a count of its bytes is beside it."""
@@ -150,9 +180,9 @@ class RunBroker:
         Header of the run's messages, which encodes them and refuses those of others.
     """
 
-    def __init__(self, client: redis.Redis, run_id: str) -> None:
+    def __init__(self, client: redis.Redis, run_id: str, writer: int = 0, leaf: int = 0) -> None:
         self.client = client
-        self.keys = RunKeys(run_id)
+        self.keys = RunKeys(run_id, writer, leaf)
         self.seal = Seal(run_id)
 
     @classmethod
@@ -163,9 +193,18 @@ class RunBroker:
         return cls(connect(url, timeout_s, found_in), run_id)
 
     @classmethod
-    def from_environment(cls, run_id: str, found_in: Path | None = None) -> RunBroker:
+    def from_environment(
+        cls, run_id: str, found_in: Path | None = None, writer: int = 0, leaf: int = 0
+    ) -> RunBroker:
         """Connect to the broker that the process which started us named; each interrupted connection is an
         error.
+
+        Parameters
+        ----------
+        writer
+            Number of the writer that this process is, or that stores what it finds, as for ``RunKeys``.
+        leaf
+            Number of the leaf server that merges what this process learns.
 
         Raises
         ------
@@ -175,7 +214,8 @@ class RunBroker:
         url = os.environ.get(BROKER_VARIABLE)
         if not url:
             raise ServiceError(f"{BROKER_VARIABLE} is not set: this process is started by 'chimbuko run'")
-        return cls(connect(url, found_in=found_in, redis_connect_func=_Interruptions()), run_id)
+        client = connect(url, found_in=found_in, redis_connect_func=_Interruptions())
+        return cls(client, run_id, writer, leaf)
 
     def read(self, stream: str, after: bytes, count: int, block_ms: int | None = None) -> Entries:
         """Return entries of a stream after the id ``after``, as (id, encoded message).

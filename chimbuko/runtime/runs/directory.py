@@ -130,6 +130,11 @@ class RunDirectory(msgspec.Struct, frozen=True):
         return self.path / "model.msgpack"
 
     @property
+    def prior_path(self) -> Path:
+        """Path of the model that the run began with, where that is of its series."""
+        return self.path / "prior.msgpack"
+
+    @property
     def report_path(self) -> Path:
         """Path of the final report of the parameter server, as JSON in gzip."""
         return self.path / "report.json.gz"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
+from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import name_matcher
 from chimbuko.core.redaction import is_secret, without_secret
 
@@ -58,10 +60,62 @@ def kept_variables(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+BASELINE = "baseline"
+"""Name of the fact that says what a run began with."""
+LABEL = "label "
+"""Beginning of the names of the labels of a run among its facts."""
+
+
+def labelled(labels: Sequence[str]) -> dict[str, str]:
+    """Return the facts that labels ``key=value`` are.
+
+    Raises
+    ------
+    ConfigError
+        One of them is no label.
+    """
+    facts = {}
+    for label in labels:
+        key, sign, value = label.partition("=")
+        if not (sign and key and value) or is_secret(key):
+            raise ConfigError(f"--label {label!r}: not KEY=VALUE; give one like input=large")
+        facts[LABEL + key] = value[:LONGEST]
+    return facts
+
+
 def cpu_model(cpuinfo: str) -> str:
     """Return the model of the first processor in the text of ``/proc/cpuinfo``; empty if it names none."""
     fields = (line.partition(":") for line in cpuinfo.splitlines())
     return next((value.strip() for name, _, value in fields if name.strip() == "model name"), "")
+
+
+def git_commit(folder: Path) -> str:
+    """Return the commit that is checked out in the repository around a folder; empty outside of one.
+
+    Git itself is not asked: a run would wait for it.
+    """
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists():
+            with suppress(OSError, UnicodeDecodeError):
+                return _commit_of(parent / ".git")
+            break
+    return ""
+
+
+def _commit_of(place: Path) -> str:
+    if place.is_file():
+        # A further work tree names its folder in the repository.
+        place = place.parent / place.read_text().removeprefix("gitdir:").strip()
+    head = (place / "HEAD").read_text().strip()
+    if not head.startswith("ref:"):
+        return head
+    name = head.removeprefix("ref:").strip()
+    common = place / (place / "commondir").read_text().strip() if (place / "commondir").exists() else place
+    for folder in (place, common):
+        if (folder / name).exists():
+            return (folder / name).read_text().strip()
+    packed = (common / "packed-refs").read_text().splitlines()
+    return next((line.partition(" ")[0] for line in packed if line.endswith(f" {name}")), "")
 
 
 def _facts() -> dict[str, str]:
@@ -72,6 +126,7 @@ def _facts() -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0))),
         "python": platform.python_version(),
         "tau_exec": shutil.which("tau_exec") or "",
+        "commit": git_commit(Path.cwd()),
     }
     for package in PACKAGES:
         facts[package] = _version(package)

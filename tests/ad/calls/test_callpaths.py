@@ -77,7 +77,8 @@ def test_paths_are_those_of_the_slow_twin(
         path: (slow.begun[path], slow.spent_us[path]) for path in slow.begun.keys() | slow.spent_us.keys()
     }
     assert paths_of(times) == took
-    rows = busiest(times, most)
+    rows, places = busiest(times, most)
+    assert np.array_equal(times["function"][places], rows["function"])
     kept = paths_of(rows)
     assert len(rows) <= 1 + most
     assert {path: row for path, row in kept.items() if path} == {path: took[path] for path in kept if path}

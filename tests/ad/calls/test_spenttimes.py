@@ -71,12 +71,17 @@ def check(steps: Iterable[TraceStep], names: StreamNames, rank: int = RANK) -> N
     stacks, paths = CallStacks(rank), CallPaths()
     first_us: dict[int, int] = {}
     last_us: dict[int, int] = {}
-    for step in steps:
+    by_step_us = 0
+    for number, step in enumerate(steps):
         stacks.build(step, names)
         paths.read(stacks, UsualRuntimes(False))
+        by_step_us += sum(paths.spent_us(names))
+        if number % 3 == 0:
+            paths.hand_out()
         for thread, time_us in step.events[:, [2, 5]].tolist():
             first_us.setdefault(thread, time_us)
             last_us[thread] = time_us
     spent_us = float(paths.times()["exclusive_us"].sum())
     span_us = sum(last_us[thread] - first_us[thread] for thread in first_us)
+    assert by_step_us == spent_us, "the time of each step is that of all calls"
     assert math.isclose(spent_us + stacks.gap_us, span_us, rel_tol=1e-3), (spent_us, span_us)

@@ -9,6 +9,8 @@ import pytest
 
 from chimbuko.cli.execute.ccflags import compiler_at_hand, function_flags
 
+FSF = "Copyright (C) 2022 Free Software Foundation, Inc."
+
 
 def a_compiler(folder: Path, name: str, says: str) -> str:
     path = folder / name
@@ -25,13 +27,16 @@ def test_the_compiler_is_the_one_that_the_user_would_run(tmp_path: Path) -> None
     assert compiler_at_hand({"PATH": str(tmp_path)}) == "mpicc"
 
 
-def test_without_clang_the_compiler_is_asked_for_hooks(tmp_path: Path) -> None:
+def test_a_compiler_that_prepares_no_functions_is_asked_for_hooks(tmp_path: Path) -> None:
     hooks = ("-finstrument-functions",)
-    assert function_flags(a_compiler(tmp_path, "gcc", "gcc (Debian) 12.2.0")) == hooks
+    assert function_flags(a_compiler(tmp_path, "gcc", f"gcc (GCC) 7.5.0\n{FSF}")) == hooks
+    assert function_flags(a_compiler(tmp_path, "icc", "icc (ICC) 19.1.3")) == hooks
     assert function_flags(a_compiler(tmp_path, "apples", "Apple clang version 15")) == hooks
     assert function_flags(str(tmp_path / "none")) == hooks
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="functions are prepared on x86-64 only")
-def test_clang_is_asked_to_prepare_functions(tmp_path: Path) -> None:
+def test_compilers_are_asked_to_prepare_functions(tmp_path: Path) -> None:
     assert "-fxray-instrument" in function_flags(a_compiler(tmp_path, "mpicc", "clang version 14.0.6"))
+    gcc = a_compiler(tmp_path, "gcc", f"gcc (Debian 12.2.0-14) 12.2.0\n{FSF}")
+    assert "-fpatchable-function-entry=7,5" in function_flags(gcc)

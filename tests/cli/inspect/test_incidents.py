@@ -64,31 +64,31 @@ def test_what_is_wrong_in_published_quantities_is_listed_and_shown(run: RunDirec
     assert "0 of 0 incidents; 0 recurring findings, 1 in what programs publish" in listed.stderr
     assert listed.stdout.splitlines()[1].startswith("M1 ")
     assert drift.sentence in listed.stdout
-    shown = chimbuko("show", "M1", run.path).stdout
+    shown = chimbuko("show", run.path, "M1").stdout
     assert drift.sentence in shown and "all, alike" in shown
-    answer = json.loads(chimbuko("show", "M1", run.path, "--json").stdout)
+    answer = json.loads(chimbuko("show", run.path, "M1", "--json").stdout)
     assert answer == json.loads(chimbuko("incidents", run.path, "--json").stdout)["metrics"][0]
     assert answer["finding"]["found_us"] == 7_000_000
     lines = summary_lines(summarize(run, []))
     assert f"  M1     {drift.sentence}" in lines
-    missing = CliRunner().invoke(main, ["show", "M2", str(run.path)])
+    missing = CliRunner().invoke(main, ["show", str(run.path), "M2"])
     assert missing.exit_code == 2 and "finding 'M2': not in this run" in missing.output
 
 
 def test_show_tells_of_an_incident_and_a_call_leads_to_it(run: RunDirectory) -> None:
     explain_run(run)
-    shown = chimbuko("show", "I1", run.path).stdout
+    shown = chimbuko("show", run.path, "I1").stdout
     assert "▲ compute on rank 3 took 100 ms, 100× its usual 1 ms" in shown
     assert ORIGIN in shown and "late sender" in shown
-    assert json.loads(chimbuko("show", "I1", run.path, "--json").stdout)["summary"]["id"] == "I1"
-    assert "Part of incident I1" in chimbuko("show", ORIGIN, run.path).stdout
+    assert json.loads(chimbuko("show", run.path, "I1", "--json").stdout)["summary"]["id"] == "I1"
+    assert "Part of incident I1" in chimbuko("show", run.path, ORIGIN).stdout
     assert "4 of 4 calls" in chimbuko("query", run.path, "--incident", "I1").stderr
     assert "40 of 40 calls" in chimbuko("query", run.path, "--finding", "R1", "--limit", "40").stderr
-    recurs = chimbuko("show", "R1", run.path).stdout
+    recurs = chimbuko("show", run.path, "R1").stdout
     assert "40 short delays of up to 8.19 ms" in recurs and "Examples" in recurs
-    assert json.loads(chimbuko("show", "R1", run.path, "--json").stdout)["id"] == "R1"
-    assert CliRunner().invoke(main, ["show", "R9", str(run.path)]).exit_code != 0
-    missing = CliRunner().invoke(main, ["show", "I99", str(run.path)])
+    assert json.loads(chimbuko("show", run.path, "R1", "--json").stdout)["id"] == "R1"
+    assert CliRunner().invoke(main, ["show", str(run.path), "R9"]).exit_code != 0
+    missing = CliRunner().invoke(main, ["show", str(run.path), "I99"])
     assert missing.exit_code != 0 and "'chimbuko incidents' lists" in missing.stderr
 
 
@@ -97,3 +97,13 @@ def test_the_summary_begins_with_the_worst(run: RunDirectory) -> None:
     lines = summary_lines(summarize(run, []))
     assert lines[1] == "Worst of 2 findings, by time lost on all ranks together:"
     assert "compute on rank 3 took 100 ms" in lines[2]
+
+
+def test_a_mark_stands_behind_the_sentence_until_it_is_removed(run: RunDirectory) -> None:
+    chimbuko("incidents", run.path, "--again")
+    marked = chimbuko("incidents", run.path, "--mark", "R1", "ignored", "--note", "the tick of the node")
+    lines = marked.stdout.splitlines()
+    assert "[ignored by " in lines[2] and lines[2].endswith(": the tick of the node]")
+    assert "[" not in chimbuko("incidents", run.path, "--mark", "R1", "none").stdout
+    wrong = CliRunner().invoke(main, ["incidents", str(run.path), "--mark", "I77", "known"])
+    assert wrong.exit_code != 0

@@ -35,7 +35,7 @@ def show(tmp_path: Path) -> Show:
         writer.write_statistics(RunStatistics({0: "heat4"}))
         writer.write(make_batches(records))
         engine.dispose()
-        return CliRunner().invoke(main, ["show", event_id, str(run.path), *options])
+        return CliRunner().invoke(main, ["show", str(run.path), event_id, *options])
 
     return show
 
@@ -158,4 +158,4 @@ def test_an_unknown_call_ends_with_one_line(show: Show) -> None:
 
 def test_help_shows_examples() -> None:
     result = CliRunner().invoke(main, ["show", "--help"])
-    assert "chimbuko show 0:1:30:1547 chimbuko-runs/heat" in result.stdout
+    assert "chimbuko show chimbuko-runs/heat 0:1:30:1547" in result.stdout

@@ -53,7 +53,7 @@ def test_what_was_rescued_is_stored_and_forgotten(ended: RunDirectory) -> None:
     leave(ended, "node2", ended.rescued("node2"), Left("node2", "/tmp/gone", is_rescued=True))
     (line,) = recovery_lines(ended, ended.read_info())
     assert "what was found on node2 waits in its folder" in line and line.endswith(
-        f"do: chimbuko deliver {ended.path}"
+        f"do: chimbuko runs deliver {ended.path}"
     )
     assert "2 records of 1 stream stored" in deliver(ended.path)
     assert stored(ended) == 2
@@ -68,7 +68,7 @@ def test_what_is_here_is_stored_and_what_is_elsewhere_is_named(ended: RunDirecto
     leave(ended, "node2", tmp_path / "elsewhere", Left("node2", "/tmp/elsewhere"))
     said = deliver(ended.path)
     assert f"{here} can be removed" in said
-    assert f"more is left on node2; there, do: chimbuko deliver {ended.path} /tmp/elsewhere" in said
+    assert f"more is left on node2; there, do: chimbuko runs deliver {ended.path} /tmp/elsewhere" in said
     assert stored(ended) == 2 and here.is_dir()
 
 

@@ -21,10 +21,10 @@ from tests.instrument.recorder.test_functions import PROGRAMS, compiled
 NAMES = {1: "tick", 2: "std::vector<int, std::allocator<int> >::size() const", NAMED: "MPI_Test()"}
 
 
-def described(folder: Path, *keys: int, until_ns: int = 0) -> str:
+def described(folder: Path, *keys: int, until_ns: int = 0, is_prepared: bool = False) -> str:
     head = np.zeros(1, PROCESS)
     head["magic"], head["version"] = PROCESS_MAGIC, VERSION
-    head["start_ns"], head["overhead"] = 1_000_000_000, 0.02
+    head["start_ns"], head["overhead"], head["is_prepared"] = 1_000_000_000, 0.02, is_prepared
     rows = head["functions"][0]
     rows["key"][1 : 1 + len(keys)] = keys
     rows["uncounted_ns"][1 : 1 + len(keys)] = 1_250_000_000
@@ -44,6 +44,8 @@ def test_flags_are_such_as_the_compiler_takes(tmp_path: Path) -> None:
     # MPI is not compiled by its user.
     assert "compile" not in described(tmp_path, NAMED)
     assert described(tmp_path) == ""
+    # Who is left out of what was prepared costs nothing.
+    assert "compile" not in described(tmp_path, 1, is_prepared=True)
 
 
 def test_times_in_which_calls_are_not_even_counted_are_said(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from chimbuko.instrument.tracer.processmetadata import describe_process, program_name
 from chimbuko.runtime.process.ranks import rank_from, size_from
 
+TORCHRUN = {"RANK": "6", "WORLD_SIZE": "8", "LOCAL_RANK": "2", "MASTER_ADDR": "127.0.0.1"}
+
 
 @pytest.mark.parametrize(
     ("environment", "rank"),
@@ -26,6 +28,10 @@ from chimbuko.runtime.process.ranks import rank_from, size_from
         ({"CHIMBUKO_RANK": "1", "PMIX_RANK": "4"}, 1),
         ({"CHIMBUKO_RANK": "", "PMIX_RANK": "4"}, 4),
         ({"PMIX_RANK": "node3"}, 0),
+        # torchrun starts several processes in one task of Slurm; what else is called RANK says nothing.
+        ({**TORCHRUN, "SLURM_PROCID": "0"}, 6),
+        ({**TORCHRUN, "CHIMBUKO_RANK": "1"}, 1),
+        ({"RANK": "6", "SLURM_PROCID": "0"}, 0),
     ],
 )
 def test_rank_is_what_the_launcher_says(environment: dict[str, str], rank: int) -> None:
@@ -37,6 +43,7 @@ def test_size_is_what_the_launcher_says() -> None:
     assert size_from({"PMI_SIZE": "4", "SLURM_NTASKS": "1"}) == 4
     assert size_from({"SLURM_NTASKS": "8", "PMI_SIZE": "0"}) == 8
     assert size_from({"SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}) == 2
+    assert size_from({**TORCHRUN, "SLURM_NTASKS": "1"}) == 8
     assert size_from({"FLUX_JOB_SIZE": "6", "SLURM_NTASKS": "1"}) == 6
     assert size_from({"JSM_NAMESPACE_SIZE": "9"}) == 9
 

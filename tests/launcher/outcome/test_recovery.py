@@ -24,8 +24,8 @@ def test_commands_can_be_pasted_whatever_the_folders_are_called(tmp_path: Path) 
     ScratchNote(run, "agents-node1", folder).write()
     (run.rescued("node2") / "agent-0").mkdir(parents=True)
     rescued, left = (shlex.split(line.partition(" do: ")[2]) for line in recovery_lines(run, info))
-    assert rescued == ["chimbuko", "deliver", str(run.path)]
-    assert left == ["chimbuko", "deliver", str(run.path), str(folder)]
+    assert rescued == ["chimbuko", "runs", "deliver", str(run.path)]
+    assert left == ["chimbuko", "runs", "deliver", str(run.path), str(folder)]
     assert f"on {platform.node()}, do: " in recovery_lines(run, info)[1]
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from chimbuko.core.buckets import BUCKETS, EDGES_US
-from chimbuko.provenance.compare.effects import adjusted, half_width_95, shifts_between, two_sided_p
+from chimbuko.core.statistics.student import two_sided_p
+from chimbuko.provenance.compare.effects import adjusted, half_width_95, shifts_between
 from chimbuko.provenance.compare.levels import PARTS, Level, level_of, level_of_mean, middle_mean
 from chimbuko.provenance.compare.runcomparison import Rate, has_more
 from chimbuko.provenance.compare.runprofile import pair_functions

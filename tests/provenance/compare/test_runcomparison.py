@@ -265,3 +265,14 @@ def test_it_is_json(before: RunProfile) -> None:
 def test_more_anomalies_than_calls_are_all_of_them() -> None:
     """As in a store that somebody else has made."""
     assert Rate.of(3, 1).high == Rate.of(1, 1).high == 1e6
+
+
+def test_one_busy_run_on_each_side_cannot_tell_what_quiet_ones_can(
+    before: RunProfile, profile: Profile
+) -> None:
+    after = profile(5, slower={"step": 1.1})
+    assert "1.5 % relative to the others is assumed. To" in sentences(compare(before, after))[-1]
+    busy = compare(before, dataclasses.replace(after, waited=0.6))
+    assert named(busy) == []
+    told = "6.3 % relative to the others is assumed, as threads that could run waited 60 % of the time for a"
+    assert told in sentences(busy)[-1]

@@ -45,7 +45,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory, heat4_analysed: Path) -> Ma
 @pytest.fixture(scope="module")
 def indexed(traced: MadeRun) -> MadeRun:
     """With its index."""
-    result = CliRunner().invoke(main, ["index", str(traced.directory.path)])
+    result = CliRunner().invoke(main, ["runs", "index", str(traced.directory.path)])
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[1] == "rank 0:1: 39,889 calls, 9,223 messages and launches"
     return traced
@@ -205,7 +205,7 @@ def test_what_another_user_has_left_in_the_place_for_the_index_is_neither_read_n
 
 def test_a_rank_without_a_recorded_trace_is_refused(indexed: MadeRun) -> None:
     for rank, words in (("0:9", "no recorded trace of 0:9"), ("x", "not PROGRAM:RANK")):
-        result = CliRunner().invoke(main, ["index", str(indexed.directory.path), "--rank", rank])
+        result = CliRunner().invoke(main, ["runs", "index", str(indexed.directory.path), "--rank", rank])
         assert result.exit_code != 0 and words in result.stderr
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.core.config import DETECTORS, AnalysisConfig, least_calls
-from chimbuko.provenance.export.registry import FORMATS
+from chimbuko.core.config import AnalysisConfig, detector_entry, least_calls
+from chimbuko.core.plugins import working
+from chimbuko.provenance.export.registry import FORMATS, Format
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import rank_text
@@ -73,12 +74,17 @@ def run(run: ServedRun) -> RunAnswer:
         environment=info.environment,
         programs={str(number): name for number, name in run.provenance.programs().items()},
         config=info.config,
-        score_unit=DETECTORS[info.config.detector].unit if info.config.detector in DETECTORS else "",
+        score_unit=_score_unit(info.config.detector),
         live=run.feed.is_live,
         has_published=run.feed.run.observed_path.exists(),
         status=run.feed.status(),
         answer=_headline(run),
     )
+
+
+def _score_unit(detector: str) -> str:
+    entry = detector_entry(detector)
+    return entry.unit if entry else ""
 
 
 def _headline(run: ServedRun) -> Headline:
@@ -121,6 +127,7 @@ def export_formats(run: ServedRun) -> ExportFormatsAnswer:
     """List the formats in which recorded calls can be written for other tools."""
     return ExportFormatsAnswer(
         formats=[
-            ExportFormat(name, form.purpose, form.ending, form.is_installed) for name, form in FORMATS.items()
+            ExportFormat(name, form.purpose, form.ending, form.is_installed)
+            for name, form in [*FORMATS.items(), *working("exporters", Format)]
         ]
     )

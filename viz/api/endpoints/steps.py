@@ -17,6 +17,7 @@ from chimbuko.provenance.query.steps import StepSum
 from chimbuko.provenance.store.tables import NEVER_US
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import (
+    MOST_RANKS,
     Limit,
     ListCursor,
     RankText,
@@ -30,8 +31,6 @@ from chimbuko.viz.api.statements import steps_statement
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
 STEPS_AT_ONCE = 50_000
 """Most steps in one answer: 12 ranks for an hour at one step a second, and 2 MB at most."""
-MOST_RANKS = 256
-
 Row = tuple[int, int, int, int, int, float, float]
 """One step, with the values of ``STEP_FIELDS`` in order: a history has thousands."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ import msgspec
 
 from chimbuko.capture.formats.readers.events import Catalogue
 from chimbuko.capture.formats.readers.survey import Survey, stranger, survey
+from chimbuko.core import plugins
 from chimbuko.core.arrays import Table
 from chimbuko.core.errors import TraceFormatError
 
@@ -63,8 +63,10 @@ class Format(msgspec.Struct, frozen=True):
     name: str
     is_it: Callable[[Sample], bool]
     module: str
-    """Module beside this one. It has ``Reader``, which takes a catalogue, the number of the file among all,
-    and its name; or ``events``, which takes the file's path instead of its name, and yields its events."""
+    """Module, which lies here if it begins with a dot. It has ``Reader``, which takes a catalogue, the number
+    of the file among all, and its name; or ``events``, which takes the file's path instead of its name, and
+    yields its events.
+    """
     needs: str = ""
     """Package that the format needs."""
     is_streamed: bool = True
@@ -112,42 +114,42 @@ FORMATS: Final = (
     Format(
         "speedscope",
         lambda sample: set(sample.found.keys) >= SPEEDSCOPE_KEYS,
-        "speedscope",
+        ".speedscope",
         is_streamed=False,
     ),
-    Format("rocprofv3", lambda sample: ROCPROF_KEY in sample.found.keys, "rocprofjson", is_streamed=False),
-    Format("rocprofv3's tables", _is_rocprof_table, "rocprofcsv", is_streamed=False),
-    Format("Nsight Systems", lambda sample: sample.head.startswith(_SQLITE), "nsight", is_streamed=False),
-    Format("PyTorch", _is_kineto, "kineto", is_json=True),
+    Format("rocprofv3", lambda sample: ROCPROF_KEY in sample.found.keys, ".rocprofjson", is_streamed=False),
+    Format("rocprofv3's tables", _is_rocprof_table, ".rocprofcsv", is_streamed=False),
+    Format("Nsight Systems", lambda sample: sample.head.startswith(_SQLITE), ".nsight", is_streamed=False),
+    Format("PyTorch", _is_kineto, ".kineto", is_json=True),
     Format(
         "PerfFlowAspect",
         lambda sample: _is_json(sample) and ".pfw" in sample.name,
-        "perfflowaspect",
+        ".perfflowaspect",
         is_json=True,
     ),
-    Format("Chrome", _is_json, "chrome", is_json=True),
+    Format("Chrome", _is_json, ".chrome", is_json=True),
     Format(
         "Perfetto",
         lambda sample: sample.head.startswith(b"\n"),
-        "perfetto",
+        ".perfetto",
         "pip install 'chimbuko[perfetto]'",
     ),
     Format(
         "Caliper",
         lambda sample: sample.head.startswith(b"__rec="),
-        "caliper",
+        ".caliper",
         "pip install 'chimbuko[caliper]'",
         is_streamed=False,
     ),
     Format(
         "OTF2",
         lambda sample: sample.name.endswith(".otf2"),
-        "otf2",
+        ".otf2",
         "pip install 'chimbuko[otf2]'",
         is_streamed=False,
     ),
 )
-"""The first that knows a file reads it."""
+"""Formats of our own: the first that knows a file reads it."""
 
 
 def open_unpacked(path: Path) -> IO[bytes]:
@@ -193,7 +195,7 @@ def format_of(path: Path) -> Format:
     except UNREADABLE as error:
         raise TraceFormatError(f"{path}: cannot be read ({_reason(error)})") from error
     sample = Sample(head, path.name, _surveyed(path) if _OBJECT.match(head) else Survey())
-    for known in FORMATS:
+    for known in _formats():
         if known.is_it(sample):
             if known.is_json and (said := stranger(sample.found)):
                 raise TraceFormatError(f"{path}: {said}")
@@ -202,8 +204,15 @@ def format_of(path: Path) -> Format:
         raise TraceFormatError(
             f"{path}: a report; 'nsys export --type sqlite {path.name}' writes what is read here"
         )
-    names = ", ".join(known.name for known in FORMATS)
+    names = ", ".join(known.name for known in _formats())
     raise TraceFormatError(f"{path}: not a trace in a format that is known here ({names})")
+
+
+def _formats() -> Iterator[Format]:
+    """Yield all formats; plugins are asked about what none of ours is."""
+    yield from FORMATS
+    for _, form in plugins.working("readers", Format):
+        yield form
 
 
 def _surveyed(path: Path) -> Survey:
@@ -277,7 +286,7 @@ def check(path: Path) -> None:
 
 def _module(form: Format) -> Any:
     try:
-        return importlib.import_module(f"chimbuko.capture.formats.readers.{form.module}")
+        return plugins.imported(form.module, __package__)
     except ImportError as error:
         raise TraceFormatError(
             f"to read a trace of {form.name} install what that needs: {form.needs}"

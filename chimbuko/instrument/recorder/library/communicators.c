@@ -161,16 +161,10 @@ static uint16_t take_in(uint64_t handle, MPI_Comm comm, uint64_t origin)
     }
     pthread_mutex_lock(&lock);
     uint16_t row = row_of_handle(handle);
-    uint32_t count = atomic_load(&process->communicator_count);
-    if (row == 0 && count < COMMUNICATORS - 1) {
-        row = (uint16_t)(count + 1);
+    /* Both sides of an intercommunicator compute the same. */
+    if (row == 0 && (row = new_group(mixed(of_local ^ of_remote, origin) | 1, (uint32_t)size, rank)) != 0) {
         known[row].world_ranks = ranks;
         known[row].size = (uint32_t)size;
-        /* Both sides of an intercommunicator compute the same. */
-        process->communicators[row].identity = mixed(of_local ^ of_remote, origin) | 1;
-        process->communicators[row].size = (uint32_t)size;
-        process->communicators[row].rank = rank;
-        atomic_store(&process->communicator_count, count + 1);
         keep_row(handle, row);
     }
     pthread_mutex_unlock(&lock);

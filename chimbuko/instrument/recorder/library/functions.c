@@ -16,13 +16,6 @@ static void note_hook(enum Hook hook, Key key, uintptr_t return_address, uintptr
         note_site(hook, function->row, (uintptr_t)key, return_address, caller);
 }
 
-/* A function that is left out costs one look-up, if no call is skipped, of which all would have to be counted. Only
- * what is known of the stack on which it runs may be looked at. */
-static inline bool is_passed(const struct function *function, Key key)
-{
-    return function->key == key && function->state == PASSED && is_in_stack(FRAME) && self.skipped == 0;
-}
-
 /* The hooks jump here, so that frame and return address are theirs. Flattened, as a part that were split off would
  * have a frame of its own, and would cost more. */
 static __attribute__((noinline, flatten)) void enter_function(void *function, void *caller)
@@ -37,7 +30,7 @@ static __attribute__((noinline, flatten)) void enter_function(void *function, vo
 static __attribute__((noinline, flatten)) void leave_function(void *function, void *caller)
 {
     Key key = (Key)(uintptr_t)function;
-    leave_at(key, (uintptr_t)caller, false);
+    leave_at(key, (uintptr_t)caller);
     note_hook(EXIT_HOOK, key, FROM, (uintptr_t)caller);
 }
 
@@ -54,7 +47,7 @@ EXPORTED void __cyg_profile_func_enter(void *function, void *caller)
 {
     Key key = (Key)(uintptr_t)function;
     const struct function *known = &functions[slot_of(key)];
-    if (LIKELY(is_passed(known, key)))
+    if (LIKELY(is_passed(known, key, FRAME)))
         self.ring->left_out[known->row]++;
     else
         enter_function(function, caller);
@@ -64,7 +57,7 @@ EXPORTED void __cyg_profile_func_exit(void *function, void *caller)
 {
     Key key = (Key)(uintptr_t)function;
     const struct function *known = &functions[slot_of(key)];
-    if (LIKELY(is_passed(known, key)) && is_within_innermost(key))
+    if (LIKELY(is_passed(known, key, FRAME)) && is_within_innermost(key))
         return;
     leave_function(function, caller);
 }
@@ -124,4 +117,37 @@ EXPORTED void chimbuko_leave(unsigned name)
         return;
     count_usage();
     leave(NAMED | (name - 1));
+}
+
+/* Return the row of a group of processes; 0 where there is no room. */
+EXPORTED unsigned chimbuko_group(uint64_t identity, unsigned size, int rank)
+{
+    if (!acquire())
+        return 0;
+    release();
+    return new_group(identity, size, rank);
+}
+
+/* Record a call that ends now, and in which this thread has waited for a collective operation. It cannot have begun
+ * before the last event of the thread. */
+EXPORTED void chimbuko_waited(unsigned name, int64_t begin_ns, unsigned group, int number)
+{
+    Key key = NAMED | (name - 1);
+    if (name == 0 || group == 0 || !acquire())
+        return;
+    if (self.skipped == 0 && self.depth < DEPTH && has_room(self.depth + 3) && has_credit(function_of(key))) {
+        int64_t last = self.written == 0 ? 0 : self.events[(self.written - 1) & self.mask].time_ns;
+        int64_t begin = begin_ns > last ? begin_ns : last;
+        push_call(key, ANY_FRAME, 0, begin);
+        struct event *operation = next_event(OPERATION, begin);
+        operation->operation = COLLECTIVE;
+        operation->communicator = (uint16_t)group;
+        operation->peer = -1;
+        operation->bytes = 0;
+        operation->tag = number;
+        operation->request = 0;
+        publish();
+        pop_call(now_ns(), 0);
+    }
+    release();
 }

@@ -15,22 +15,44 @@
 #define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
-    LAYOUT_VERSION = 8,
+    LAYOUT_VERSION = 9,
     NAMES = 2048,
     NAME_BYTES = 256,
     COMMUNICATORS = 4096,
+    OPENMP_COMMUNICATOR = COMMUNICATORS - 1, /* of the barriers of all teams of threads */
     FUNCTIONS = 1 << 12, /* that are told apart; row 0 is for all others */
     MAPS_BYTES = 1 << 16,
     PATH_BYTES = 1024,
     OBSTACLE_BYTES = 128,
     BACKTRACE = 64,
+    FIRST_QUEUE = 1 << 30, /* stands for the id of a thread in the ring of a queue of a GPU */
     DEPTH = 1024,         /* of the calls that are recorded */
     RING_EVENTS = 1 << 16 /* a power of two */
 };
 
-/* A key identifies a function: its address, or the number of a name with the highest bit set. */
+/* A key identifies a function: its address, or the number of a name with the highest bit set; see below for OpenMP. */
 typedef uint64_t Key;
 #define NAMED (UINT64_C(1) << 63)
+
+/* The key of a construct of OpenMP: its kind, and the place in the code behind the call of the runtime. */
+#define OPENMP (UINT64_C(1) << 62)
+#define CONSTRUCT_SHIFT 56
+#define PLACE_MASK ((UINT64_C(1) << CONSTRUCT_SHIFT) - 1)
+enum Construct {
+    PARALLEL = 1,
+    LOOP,
+    SECTIONS,
+    SINGLE,
+    WORKSHARE,
+    BARRIER,
+    CRITICAL,
+    LOCK,
+    ORDERED,
+    TASK,
+    TASKWAIT,
+    TARGET
+};
+#define IS_FUNCTION(key) ((key) >> 62 == 0)
 
 enum Kind { ENTRY = 1, EXIT, SEND, RECEIVE, COUNTER, OPERATION, LANE };
 
@@ -115,8 +137,11 @@ struct process {
     _Atomic uint32_t name_count;
     _Atomic uint32_t communicator_count;
     uint32_t deciders; /* processes of this node that decide together what is recorded; 0 where nothing had to be */
+    uint32_t is_prepared; /* the compiler has prepared functions, which cost nothing where they are left out */
+    uint32_t reserved;
     _Atomic uint64_t threads_without_ring;
     _Atomic uint64_t lost_requests; /* for which there was no room in the table of requests */
+    _Atomic uint64_t unseen_tasks;         /* of OpenMP, which its runtime hides */
     _Atomic uint64_t calls_without_caller; /* of MPI, whose stack was not searched, as that costs too much */
     uint64_t stored; /* events, of all rings, that are in the stream */
     double overhead; /* part of the program's time that recording may cost */
@@ -125,6 +150,7 @@ struct process {
     struct crash crash;
     struct ending ending;
     char obstacle[OBSTACLE_BYTES]; /* to changes of the program's code, in words; empty for none */
+    char gpu[OBSTACLE_BYTES];      /* why nothing is recorded of its GPUs, in words; empty for no reason */
     struct function_row functions[FUNCTIONS];
     struct communicator communicators[COMMUNICATORS];
     struct name names[NAMES];
@@ -143,7 +169,7 @@ struct ring {
     uint32_t header_bytes;
     int32_t thread;
     uint32_t tid;
-    uint32_t reserved;
+    uint32_t description; /* one more than the number of a name, in the ring of a queue of a GPU; else 0 */
     _Alignas(64) _Atomic uint64_t written; /* events, since the beginning */
     _Atomic uint64_t dropped_calls;        /* calls for which the ring had no room, and all that they called */
     _Atomic uint64_t dropped_rows;         /* messages and counters */

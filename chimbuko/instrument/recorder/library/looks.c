@@ -14,9 +14,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "binaries.h"
 #include "budget.h"
 #include "callers.h"
 #include "callsites.h"
+#include "entries.h"
 #include "node.h"
 #include "recorder.h"
 #include "sleds.h"
@@ -171,9 +173,9 @@ static struct function *describe(struct function *slot, Key key)
     process->functions[row].key = key;
     atomic_store(&by_row[row], slot);
     atomic_store_explicit(&slot->key, key, memory_order_release);
-    has_functions |= !(key & NAMED);
+    has_functions |= IS_FUNCTION(key);
     /* The program's first functions are called when it begins, and not in a signal's handler. */
-    if (!(key & NAMED) && !atomic_load(&is_begun))
+    if (IS_FUNCTION(key) && !atomic_load(&is_begun))
         begin_thread_of_looks();
     return slot;
 }
@@ -286,14 +288,17 @@ static bool is_open(Key key)
 
 static void change(enum Hook hook, bool is_armed)
 {
-    static bool has_sleds[FUNCTIONS];
+    static bool is_changed[FUNCTIONS];
     const char *obstacle = NULL;
     uint32_t count = complete_rows();
-    for (uint32_t row = 0; row < count; row++)
-        has_sleds[row] = chosen[row] && change_sleds(by_row[row]->key, hook, is_armed);
+    for (uint32_t row = 0; row < count; row++) {
+        Key key = by_row[row]->key;
+        is_changed[row] = chosen[row] && ((hook == ENTRY_HOOK && change_entry(key, is_armed)) ||
+                                          change_sleds(key, hook, is_armed));
+    }
     change_sites(hook, is_armed, chosen, &obstacle);
     for (uint32_t row = 0; row < count; row++)
-        chosen[row] |= has_sleds[row];
+        chosen[row] |= is_changed[row];
     if (obstacle != NULL && process->obstacle[0] == '\0')
         strncpy(process->obstacle, obstacle, OBSTACLE_BYTES - 1);
 }
@@ -325,7 +330,7 @@ static void arm_wanted(uint32_t count)
 /* Whether to disarm a function, one of some that are left out, pays: then its call sites are noted for a moment. */
 static bool is_to_be_noted(uint32_t row, uint32_t out_count)
 {
-    if (by_row[row]->key & NAMED || row == 0 || rows[row].notings == MOST_NOTINGS)
+    if (!IS_FUNCTION(by_row[row]->key) || row == 0 || rows[row].notings == MOST_NOTINGS)
         return false;
     return rows[row].place == ARMED ? estimates[row].calls_per_s * out_count > MANY_CALLS_PER_S : rows[row].is_seen;
 }
@@ -463,6 +468,18 @@ static bool has_to_join(void)
     return is_called;
 }
 
+/* Record the functions that the compiler has prepared in what was loaded since this was asked last. */
+static void look_for_loaded(void)
+{
+    static unsigned long long loaded;
+    unsigned long long now = count_loaded();
+    if (now != loaded && find_entries()) {
+        const char *obstacle = obstacle_to_changes();
+        arm_found_entries(&obstacle);
+    }
+    loaded = now;
+}
+
 static void *look_on(void *unused)
 {
     (void)unused;
@@ -487,6 +504,9 @@ static void *look_on(void *unused)
             asked_ns = now_ns();
             if (is_alone())
                 return NULL;
+            pthread_mutex_lock(&lock);
+            look_for_loaded();
+            pthread_mutex_unlock(&lock);
             if (!atomic_load(&is_looking) && has_to_join())
                 atomic_store(&is_looking, true);
         }

@@ -103,9 +103,9 @@ static uint64_t identity_of(Key key)
 {
     if (key & NAMED)
         return (key & ~NAMED) < NAMES ? hash_of(process->names[key & ~NAMED].text) | 1 : 0;
-    struct place place = {.address = (uintptr_t)key};
+    struct place place = {.address = (uintptr_t)(key & OPENMP ? key & PLACE_MASK : key)};
     dl_iterate_phdr(note_place, &place);
-    return place.identity;
+    return place.identity == 0 || IS_FUNCTION(key) ? place.identity : mixed(place.identity, key >> CONSTRUCT_SHIFT);
 }
 
 /* The slot of a function; NULL where there is none. */

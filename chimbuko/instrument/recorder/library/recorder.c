@@ -3,6 +3,9 @@
 #include "recorder.h"
 
 #include "callers.h"
+#include "entries.h"
+#include "gpu.h"
+#include "openmp.h"
 #include "sleds.h"
 
 #include <errno.h>
@@ -19,11 +22,11 @@
 #define FOLDER_VARIABLE "CHIMBUKO_RECORDER"
 #define USAGE_VARIABLE "CHIMBUKO_RECORDER_USAGE"
 #define COUNT_VARIABLE "CHIMBUKO_RECORDER_COUNT"
-#define UNUSED_SLEDS "functions compiled with -fxray-instrument are not recorded: "
 /* Count of skipped open calls of a thread whose calls are all skipped: it never falls to 0. */
 #define ALL UINT32_C(0x80000000)
 
 __thread struct thread self;
+__thread uint32_t wanted_number;
 struct process *process;
 bool is_usage_wanted;
 bool is_only_counting;
@@ -43,6 +46,7 @@ struct ring *all_rings[MOST_RINGS];
 _Atomic uint32_t ring_count;
 static struct ring *ended[MOST_RINGS]; /* rings of threads that have ended, for new threads */
 static unsigned ended_count;
+static _Atomic bool is_taken[MOST_RINGS]; /* the numbers of threads */
 
 #include "functions.h"
 
@@ -115,6 +119,7 @@ static void end_thread(void *ring)
     (void)ring;
     if (process == NULL || self.ring == NULL)
         return;
+    end_openmp_of_thread();
     end_callers();
     int64_t now = now_ns();
     while (self.depth > 0)
@@ -162,6 +167,9 @@ static void begin_process(void)
         memcpy(made->names, forked_from->names, sizeof made->names);
     }
     atomic_store(&made->name_count, names);
+    /* Another one in each process, in both halves. */
+    made->communicators[OPENMP_COMMUNICATOR].identity =
+        ((uint64_t)start ^ (uint64_t)made->pid << 40) * UINT64_C(0x9e3779b97f4a7c15) | 1;
     memcpy(made->magic, PROCESS_MAGIC, sizeof made->magic);
     process = made;
     begin_looks_of_process();
@@ -193,14 +201,9 @@ static struct ring *make_empty_ring(void)
     return made;
 }
 
-static struct ring *make_ring(void)
+static struct ring *make_ring_of(uint32_t number, uint32_t tid, uint32_t description)
 {
-    if (is_only_counting)
-        return make_empty_ring();
     size_t bytes = sizeof(struct ring) + RING_EVENTS * sizeof(struct event);
-    bool is_main = (pid_t)syscall(SYS_gettid) == getpid();
-    /* Thread 0 is the main thread, even where it is recorded later than others. */
-    uint32_t number = is_main ? 0 : atomic_fetch_add(&process->thread_count, 1) + 1;
     char name[128];
     snprintf(name, sizeof name, "%s.%u.ring", stem, number);
     struct ring *made = make_file(name, bytes);
@@ -212,9 +215,34 @@ static struct ring *make_ring(void)
     made->capacity = RING_EVENTS;
     made->header_bytes = sizeof *made;
     made->thread = (int32_t)number;
-    made->tid = (uint32_t)syscall(SYS_gettid);
+    made->tid = tid;
+    made->description = description;
     memcpy(made->magic, RING_MAGIC, sizeof made->magic);
     show_file(name);
+    return made;
+}
+
+uint32_t next_number(uint32_t wanted)
+{
+    if (wanted != 0 && wanted < MOST_RINGS && !atomic_exchange(&is_taken[wanted], true))
+        return wanted;
+    for (;;) {
+        uint32_t number = atomic_fetch_add(&process->thread_count, 1) + 1;
+        if (number >= MOST_RINGS || !atomic_exchange(&is_taken[number], true))
+            return number;
+    }
+}
+
+static struct ring *make_ring(void)
+{
+    if (is_only_counting)
+        return make_empty_ring();
+    uint32_t tid = (uint32_t)syscall(SYS_gettid);
+    /* Thread 0 is the main thread, even where it is recorded later than others. */
+    uint32_t number = (pid_t)tid == getpid() ? 0 : next_number(wanted_number);
+    struct ring *made = make_ring_of(number, tid, 0);
+    if (made == NULL)
+        return NULL;
     uint32_t count = atomic_load(&ring_count);
     if (count < MOST_RINGS) {
         all_rings[count] = made;
@@ -222,6 +250,12 @@ static struct ring *make_ring(void)
     }
     add_thread_to_pool();
     return made;
+}
+
+struct ring *make_queue_ring(const char *description)
+{
+    uint32_t number = next_number(0);
+    return make_ring_of(number, FIRST_QUEUE + number, number_of_name(description));
 }
 
 bool begin_thread(void)
@@ -380,6 +414,18 @@ unsigned number_of_name(const char *name)
     return key == 0 ? 0 : (unsigned)(key & ~NAMED) + 1;
 }
 
+uint16_t new_group(uint64_t identity, uint32_t size, int32_t rank)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t row = atomic_load(&process->communicator_count) + 1;
+    if (row < OPENMP_COMMUNICATOR) {
+        process->communicators[row] = (struct communicator){.identity = identity, .size = size, .rank = rank};
+        atomic_store(&process->communicator_count, row);
+    }
+    pthread_mutex_unlock(&lock);
+    return row < OPENMP_COMMUNICATOR ? (uint16_t)row : 0;
+}
+
 static void make_counts(int rank, int size)
 {
     char name[128];
@@ -447,11 +493,14 @@ static void after_fork_in_child(void)
     is_forked = true;
     ended_count = 0;
     ring_count = 0;
+    memset((void *)is_taken, 0, sizeof is_taken);
     end_work();
     memset(&self, 0, sizeof self);
     forget_looks();
     forget_stacks();
+    forget_openmp();
     forget_mpi();
+    forget_gpus();
 }
 
 /* These end a process without its destructors. */
@@ -473,21 +522,28 @@ static void prepare(void)
     is_usage_wanted = getenv(USAGE_VARIABLE) != NULL;
     is_only_counting = getenv(COUNT_VARIABLE) != NULL;
     prepare_looks();
+    prepare_openmp();
     pthread_key_create(&at_thread_end, end_thread);
     at_quick_exit(end_process);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* Record the functions that clang has prepared: the process begins, as none of them calls us before. */
-static void begin_sleds(void)
+/* Record the functions that the compiler has prepared: the process begins, as none of them calls us before. */
+static void begin_prepared(void)
 {
-    if (is_only_counting || !find_sleds() || !acquire())
+    if (is_only_counting)
+        return;
+    bool has_sleds = find_sleds(), has_entries = find_entries();
+    if ((!has_sleds && !has_entries) || !acquire())
         return;
     release();
+    process->is_prepared = true;
     const char *obstacle = obstacle_to_changes();
     arm_all_sleds(&obstacle);
+    arm_found_entries(&obstacle);
     if (obstacle != NULL)
-        snprintf(process->obstacle, OBSTACLE_BYTES, UNUSED_SLEDS "%s", obstacle);
+        snprintf(process->obstacle, OBSTACLE_BYTES, "functions compiled with %s are not recorded: %s",
+                 has_sleds ? "-fxray-instrument" : "-fpatchable-function-entry", obstacle);
 }
 
 /* The C library passes the words of the command line. */
@@ -503,7 +559,7 @@ __attribute__((constructor)) static void begin(int count, char **words)
     const char *first = getenv("CHIMBUKO_RECORDER_PID");
     if (first != NULL && atol(first) == (long)getpid() && acquire())
         release();
-    begin_sleds();
+    begin_prepared();
 }
 
 __attribute__((destructor)) static void end(void) { end_process(); }

@@ -45,6 +45,11 @@ struct thread {
 extern __thread struct thread self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern struct process *process __attribute__((visibility("hidden")));
 
+/* Number that this thread had best have in the trace, as its runtime has it; 0 for any. */
+extern __thread uint32_t wanted_number __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* A number that no other thread or stack of the process has: that which is wanted, if it is free. */
+__attribute__((visibility("hidden"))) uint32_t next_number(uint32_t wanted);
+
 /* Names of the counters of a call's usage. */
 #define USER_TIME "user time of the process (us)"
 #define SYSTEM_TIME "system time of the process (us)"
@@ -80,6 +85,10 @@ COLD bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
 /* The number of a counter's name, for a thread that records already; 0 where there is no room. */
 __attribute__((visibility("hidden"))) unsigned number_of_name(const char *name);
+/* A ring for what no thread of this process does: a queue of a GPU, as the description says; NULL for none. */
+__attribute__((visibility("hidden"))) struct ring *make_queue_ring(const char *description);
+/* The row of a new communicator, or other group of processes; 0 where there is no room. */
+__attribute__((visibility("hidden"))) uint16_t new_group(uint64_t identity, uint32_t size, int32_t rank);
 __attribute__((visibility("hidden"))) void become_recorded(char **words);
 __attribute__((visibility("hidden"))) const char *recorder_folder(void);
 __attribute__((visibility("hidden"))) void note_end(enum End how, int code);
@@ -135,24 +144,25 @@ static inline void begin_event(uint32_t after)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Whether this thread may record now; if so, release() has to follow. `called` is a function that begins, else 0. */
-static inline bool acquire_for(Key called)
+/* Whether this thread may record now; if so, release() has to follow. `called` is a function that begins, else 0;
+ * `frame` is that of what is recorded, and `from` is where its code has called the recorder. */
+static inline bool acquire_for(Key called, uintptr_t frame, uintptr_t from)
 {
     if (UNLIKELY(self.is_off))
         return false;
-    if (UNLIKELY(self.is_busy) && !is_left(FRAME, called != 0))
+    if (UNLIKELY(self.is_busy) && !is_left(frame, called != 0))
         return false;
-    self.busy_frame = FRAME;
+    self.busy_frame = frame;
     self.is_busy = true;
     begin_event(self.depth);
     /* A thread that has not begun knows no stack. */
-    if (LIKELY(is_in_stack(FRAME)) || come_to_stack(FRAME, called, FROM))
+    if (LIKELY(is_in_stack(frame)) || come_to_stack(frame, called, from))
         return true;
     self.is_busy = false;
     return false;
 }
 
-static inline bool acquire(void) { return acquire_for(0); }
+static inline bool acquire(void) { return acquire_for(0, FRAME, FROM); }
 
 static inline void release(void)
 {
@@ -245,6 +255,13 @@ static inline void count_left_out(struct function *function)
     self.ring->left_out[function->row]++;
 }
 
+/* A function that is left out costs one look-up, if no call is skipped, of which all would have to be counted. Only
+ * what is known of the stack on which it runs may be looked at. */
+static inline bool is_passed(const struct function *function, Key key, uintptr_t frame)
+{
+    return function->key == key && function->state == PASSED && is_in_stack(frame) && self.skipped == 0;
+}
+
 /* Leave out one call, for which there is no room, and not what it calls. */
 static inline void pass_over(struct function *function, _Atomic uint64_t *reason)
 {
@@ -253,39 +270,38 @@ static inline void pass_over(struct function *function, _Atomic uint64_t *reason
 }
 
 /* `site` is where a function is called; 0 for what is no function of the program. */
-static inline void enter_as(Key key, uintptr_t site, bool is_region)
+static inline void enter_as(Key key, uintptr_t site, bool is_region, uintptr_t frame, uintptr_t from)
 {
-    if (!acquire_for(key))
+    if (!acquire_for(key, frame, from))
         return;
     struct function *function = NULL;
-    if (UNLIKELY(self.skipped > 0 && is_gone(self.skipped_frame, FRAME)))
+    if (UNLIKELY(self.skipped > 0 && is_gone(self.skipped_frame, frame)))
         self.skipped = 0;
-    if (UNLIKELY(is_innermost_gone(FRAME, key, site, FROM)))
-        leave_gone(FRAME, key, site, FROM, now_ns());
+    if (UNLIKELY(is_innermost_gone(frame, key, site, from)))
+        leave_gone(frame, key, site, from, now_ns());
     if (UNLIKELY(self.skipped > 0)) {
-        self.skipped++;
         self.skipped++;
         if (!is_only_counting)
             count_dropped(function_of(key), self.skip_count);
     } else if ((function = function_of(key))->state != RECORDED || !has_credit(function)) {
         count_left_out(function);
     } else if (UNLIKELY(self.depth == DEPTH)) {
-        skip(function, key, FRAME, &self.ring->too_deep);
+        skip(function, key, frame, &self.ring->too_deep);
     } else if (UNLIKELY(!has_room(self.depth + 2 + reserve_of(key)))) {
         /* Room is kept for the EXIT of each open call. */
         if (key & NAMED)
-            skip(function, key, FRAME, &self.ring->dropped_calls);
+            skip(function, key, frame, &self.ring->dropped_calls);
         else
             pass_over(function, &self.ring->dropped_calls);
     } else {
-        push_call(key, is_region ? ANY_FRAME : FRAME, packed(site, FROM), event_ns());
+        push_call(key, is_region ? ANY_FRAME : frame, packed(site, from), event_ns());
     }
     release();
 }
 
-static inline void enter_at(Key key, uintptr_t site) { enter_as(key, site, false); }
-static inline void enter_region(Key key) { enter_as(key, 0, true); }
-static inline void enter(Key key) { enter_as(key, 0, false); }
+static inline void enter_at(Key key, uintptr_t site) { enter_as(key, site, false, FRAME, FROM); }
+static inline void enter_region(Key key) { enter_as(key, 0, true, FRAME, FROM); }
+static inline void enter(Key key) { enter_as(key, 0, false, FRAME, FROM); }
 
 /* Whether an EXIT may be that of an open call of its function. Where calls of a function are left out, a call that it
  * made of itself may end: that was called elsewhere, and its frame lies below. */
@@ -313,13 +329,13 @@ static inline void note_runtime(const struct function *function, int64_t runtime
     runtimes->calls++;
 }
 
-static inline void leave_at(Key key, uintptr_t site, bool is_poll)
+static inline void leave_as(Key key, uintptr_t site, bool is_poll, uintptr_t frame)
 {
-    if (!acquire())
+    if (!acquire_for(0, frame, 0))
         return;
     /* A function may end with a jump to the EXIT, whose frame is then that of its caller. */
     bool is_own = self.skipped == 1 && key == self.skipped_key;
-    if (UNLIKELY(self.skipped > 0 && !is_own && is_gone(self.skipped_frame, FRAME)))
+    if (UNLIKELY(self.skipped > 0 && !is_own && is_gone(self.skipped_frame, frame)))
         self.skipped = 0;
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped--;
@@ -329,20 +345,21 @@ static inline void leave_at(Key key, uintptr_t site, bool is_poll)
     struct function *function = function_of(key);
     if (UNLIKELY(is_poll))
         function->is_poll = true;
-    if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key && is_of_innermost(function, FRAME, site))) {
+    if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key && is_of_innermost(function, frame, site))) {
         int64_t now = event_ns();
         pop_call(now, 0);
         note_runtime(function, now - self.ring->entry_ns[self.depth]);
     } else {
-        leave_unusual(function, key, FRAME, site);
+        leave_unusual(function, key, frame, site);
     }
     release();
 }
 
-static inline void leave(Key key) { leave_at(key, 0, false); }
+static inline void leave_at(Key key, uintptr_t site) { leave_as(key, site, false, FRAME); }
+static inline void leave(Key key) { leave_as(key, 0, false, FRAME); }
 
 /* Leave a call that asks whether something has come: however long it takes, that tells nothing. */
-static inline void leave_poll(Key key) { leave_at(key, 0, true); }
+static inline void leave_poll(Key key) { leave_as(key, 0, true, FRAME); }
 
 /* Record a message, an operation or a counter. `thing` has all but the time and the kind. */
 static inline void record(enum Kind kind, struct event thing)

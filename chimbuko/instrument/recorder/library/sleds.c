@@ -9,18 +9,13 @@
 
 #if defined(__x86_64__)
 
-#include <elf.h>
-#include <fcntl.h>
-#include <link.h>
-#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#define SECTION "xray_instr_map"
-enum { PAGE = 4096, SLED_BYTES = 11, MOST_SLEDS = 1 << 20, MOST_SECTIONS = 4096, SEARCH_STEPS = 1 << 14, STUB_BYTES = 16 };
+#include "binaries.h"
+
+enum { SLED_BYTES = 11, MOST_SLEDS = 1 << 20 };
 enum { MAP_VERSION = 2, JUMP_OVER = 0x09eb, NUMBER = 0xba41 /* mov to R10 */, RETURN = 0xc3 };
 enum SledKind { BEGINNING, END, LAST_JUMP, BEGINNING_WITH_ARGUMENTS };
 
@@ -42,7 +37,6 @@ extern char chimbuko_sled_begins[], chimbuko_sled_ends[], chimbuko_sled_jumps[];
 const Key *sled_functions __attribute__((visibility("hidden")));
 static struct sled *sleds;
 static uint32_t sled_count;
-static bool is_refused; /* a page of code */
 
 /* The number is in R10. Registers of arguments and results stay what they are. */
 #define TRAMPOLINE(name, caller, hook)                                                                       \
@@ -67,61 +61,6 @@ __asm__(".text\n" TRAMPOLINE("chimbuko_sled_begins", "16", "__cyg_profile_func_e
             TRAMPOLINE("chimbuko_sled_ends", "8", "__cyg_profile_func_exit")
                 TRAMPOLINE("chimbuko_sled_jumps", "16", "__cyg_profile_func_exit"));
 
-/* Find the compiler's table in the file of a binary, as it is not said where it lies in memory. */
-static bool find_table(const char *path, uintptr_t base, const struct map_row **rows, size_t *count)
-{
-    ElfW(Ehdr) head;
-    char names[64];
-    bool is_found = false;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return false;
-    ElfW(Shdr) *sections = NULL;
-    if (pread(file, &head, sizeof head, 0) == sizeof head && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
-        head.e_shentsize == sizeof *sections && head.e_shnum <= MOST_SECTIONS && head.e_shstrndx < head.e_shnum)
-        sections = malloc(head.e_shnum * sizeof *sections);
-    size_t bytes = sections == NULL ? 0 : head.e_shnum * sizeof *sections;
-    if (bytes > 0 && pread(file, sections, bytes, (off_t)head.e_shoff) == (ssize_t)bytes)
-        for (unsigned number = 0; number < head.e_shnum && !is_found; number++) {
-            off_t name = (off_t)(sections[head.e_shstrndx].sh_offset + sections[number].sh_name);
-            if (!(sections[number].sh_flags & SHF_ALLOC) ||
-                pread(file, names, sizeof SECTION, name) != sizeof SECTION ||
-                memcmp(names, SECTION, sizeof SECTION) != 0)
-                continue;
-            *rows = (const void *)(base + sections[number].sh_addr);
-            *count = sections[number].sh_size / sizeof **rows;
-            is_found = true;
-        }
-    free(sections);
-    close(file);
-    return is_found;
-}
-
-/* A page near a binary with a jump to each of ours; NULL where there is no room for one. Below, as above the program
- * lies its heap, which grows. */
-static uint8_t *make_stubs(uintptr_t lowest)
-{
-    const void *targets[] = {chimbuko_sled_begins, chimbuko_sled_ends, chimbuko_sled_jumps};
-    uintptr_t wanted = lowest & ~(uintptr_t)(PAGE - 1);
-    uint8_t *page = MAP_FAILED;
-    for (int step = 1; step < SEARCH_STEPS && page == MAP_FAILED && wanted > 32 * PAGE; step++) {
-        wanted -= 16 * PAGE;
-        page = mmap((void *)wanted, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-                    -1, 0);
-    }
-    if (page == MAP_FAILED)
-        return NULL;
-    for (int number = 0; number < 3; number++) {
-        memcpy(page + number * STUB_BYTES, "\xff\x25\0\0\0\0", 6); /* jmp to what follows */
-        memcpy(page + number * STUB_BYTES + 6, &targets[number], sizeof targets[number]);
-    }
-    if (mprotect(page, PAGE, PROT_READ | PROT_EXEC) == 0)
-        return page;
-    is_refused = true;
-    munmap(page, PAGE);
-    return NULL;
-}
-
 static bool is_as_compiled(const struct map_row *row, const uint8_t *place)
 {
     if (row->version != MAP_VERSION || row->kind > BEGINNING_WITH_ARGUMENTS || (uintptr_t)place % 2 != 0)
@@ -129,9 +68,12 @@ static bool is_as_compiled(const struct map_row *row, const uint8_t *place)
     return row->kind == END ? *place == RETURN : place[0] == (JUMP_OVER & 0xff) && place[1] == JUMP_OVER >> 8;
 }
 
-static void note_sleds(const struct map_row *rows, size_t count, uintptr_t low, uintptr_t end)
+static void note_sleds(const struct segment *segment)
 {
-    uint8_t *stubs = make_stubs(low);
+    const struct map_row *rows = segment->section;
+    const void *targets[] = {chimbuko_sled_begins, chimbuko_sled_ends, chimbuko_sled_jumps};
+    size_t count = segment->section_bytes / sizeof *rows;
+    uint8_t *stubs = make_stubs(segment->low, targets, 3);
     struct sled *grown = stubs == NULL ? NULL : realloc(sleds, (sled_count + count) * sizeof *sleds);
     if (grown == NULL)
         return;
@@ -139,29 +81,10 @@ static void note_sleds(const struct map_row *rows, size_t count, uintptr_t low, 
     for (size_t number = 0; number < count && sled_count < MOST_SLEDS; number++) {
         uint8_t *place = (uint8_t *)((uintptr_t)&rows[number].place + (uintptr_t)rows[number].place);
         Key function = (Key)((uintptr_t)&rows[number].function + (uintptr_t)rows[number].function);
-        bool is_inside = (uintptr_t)place >= low && (uintptr_t)place + SLED_BYTES <= end;
+        bool is_inside = (uintptr_t)place >= segment->low && (uintptr_t)place + SLED_BYTES <= segment->end;
         if (is_inside && is_as_compiled(&rows[number], place))
             sleds[sled_count++] = (struct sled){function, place, stubs, rows[number].kind};
     }
-}
-
-static int look_at_binary(struct dl_phdr_info *module, size_t size, void *unused)
-{
-    (void)size, (void)unused;
-    const struct map_row *rows;
-    size_t count;
-    const char *path = *module->dlpi_name == '\0' ? "/proc/self/exe" : module->dlpi_name;
-    /* The system's own have none, and are many. */
-    bool is_systems = strncmp(path, "/lib/", 5) == 0 || strncmp(path, "/usr/lib/", 9) == 0;
-    if (is_systems || !find_table(path, module->dlpi_addr, &rows, &count))
-        return 0;
-    for (unsigned number = 0; number < module->dlpi_phnum; number++) {
-        const ElfW(Phdr) *header = &module->dlpi_phdr[number];
-        uintptr_t low = module->dlpi_addr + header->p_vaddr;
-        if (header->p_type == PT_LOAD && header->p_flags & PF_X)
-            note_sleds(rows, count, low, low + header->p_memsz);
-    }
-    return 0;
 }
 
 static int compare_sleds(const void *one, const void *other)
@@ -173,8 +96,8 @@ static int compare_sleds(const void *one, const void *other)
 
 bool find_sleds(void)
 {
-    dl_iterate_phdr(look_at_binary, NULL);
-    if (is_refused)
+    for_segments_with("xray_instr_map", note_sleds);
+    if (is_code_refused)
         return true;
     Key *keys = sled_count == 0 ? NULL : malloc(sled_count * sizeof *keys);
     if (keys == NULL) {
@@ -220,8 +143,7 @@ static bool protect(uint32_t first, uint32_t count, int protection)
         low = place < low ? place : low;
         end = place + SLED_BYTES > end ? place + SLED_BYTES : end;
     }
-    low &= ~(uintptr_t)(PAGE - 1);
-    return mprotect((void *)low, end - low, protection) == 0;
+    return protect_code(low, end, protection);
 }
 
 static uint32_t count_of_function(uint32_t first)
@@ -234,12 +156,12 @@ static uint32_t count_of_function(uint32_t first)
 
 void arm_all_sleds(const char **obstacle)
 {
-    if (*obstacle == NULL && is_refused)
-        *obstacle = "the system does not let a program make code";
+    if (*obstacle == NULL && is_code_refused)
+        *obstacle = CODE_IS_REFUSED;
     for (uint32_t first = 0, count; first < sled_count && *obstacle == NULL; first += count) {
         count = count_of_function(first);
         if (!protect(first, count, PROT_READ | PROT_WRITE | PROT_EXEC)) {
-            *obstacle = "the system does not let a program change its code";
+            *obstacle = CODE_IS_FIXED;
             continue;
         }
         for (uint32_t number = first; number < first + count; number++)
@@ -249,7 +171,7 @@ void arm_all_sleds(const char **obstacle)
             write_first(&sleds[number], true);
         protect(first, count, PROT_READ | PROT_EXEC);
     }
-    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+    show_code();
 }
 
 bool change_sleds(Key function, enum Hook hook, bool is_armed)
@@ -273,7 +195,7 @@ bool change_sleds(Key function, enum Hook hook, bool is_armed)
         is_changed |= write_first(&sleds[number], is_armed);
     }
     protect(low, count, PROT_READ | PROT_EXEC);
-    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+    show_code();
     return is_changed;
 }
 

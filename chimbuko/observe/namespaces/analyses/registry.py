@@ -1,7 +1,6 @@
 """Registry of all analyses by name: built-in ones, and those of installed packages.
 
-A package declares its own as entry points of the group ``chimbuko.analyses``. They run here, and whatever
-goes wrong in them is one line.
+A package declares its own as plugins. They run here, and whatever goes wrong in them is one line.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
-from importlib.metadata import entry_points
 from pathlib import Path
 
+from chimbuko.core import plugins
 from chimbuko.core.errors import ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses.metricanomalies import metric_anomalies
 from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation, load_balance, task_states
@@ -20,7 +19,6 @@ from chimbuko.observe.namespaces.exchange.namespacereader import Observation
 from chimbuko.observe.namespaces.tree.tree import Nested, Tree, flattened, leaf_at
 
 Analysis = Callable[[Sequence[Observation]], Nested]
-GROUP = "chimbuko.analyses"
 OURS: Mapping[str, Analysis] = {
     "cpu-utilisation": cpu_utilisation,
     "load-balance": load_balance,
@@ -31,7 +29,7 @@ OURS: Mapping[str, Analysis] = {
 
 def names() -> list[str]:
     """Return the names of all analyses."""
-    return [*OURS, *sorted(entry.name for entry in entry_points(group=GROUP) if entry.name not in OURS)]
+    return [*OURS, *(name for name in plugins.declared("analyses") if name not in OURS)]
 
 
 def check_analysis(name: str) -> None:
@@ -42,7 +40,7 @@ def check_analysis(name: str) -> None:
     ConfigError
         There is none.
     """
-    if name not in names():
+    if name not in OURS and name not in plugins.declared("analyses"):
         raise ConfigError(f"{name!r}: no analysis; there are {', '.join(names())}")
 
 
@@ -60,13 +58,9 @@ def analyse(name: str, observations: Sequence[Observation]) -> Tree:
     if name in OURS:
         return _as_tree(name, OURS[name](observations))
     check_analysis(name)
-    (entry, *_) = entry_points(group=GROUP, name=name)
-    what = f"analysis {name} ({entry.value})"
+    what = f"analysis {name} ({plugins.declared('analyses')[name].value})"
     with redirect_stdout(sys.stderr):
-        try:
-            analysis = entry.load()
-        except (Exception, SystemExit) as error:
-            raise ConfigError(f"{what} cannot be loaded: {error}") from error
+        analysis: Analysis = plugins.load("analyses", name)
         try:
             found = analysis(observations)
         except (Exception, SystemExit) as error:

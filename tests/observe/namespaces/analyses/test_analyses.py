@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
+from chimbuko.core import plugins
 from chimbuko.core.errors import ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses import registry
 from chimbuko.observe.namespaces.analyses.metricanomalies import metric_anomalies
@@ -200,8 +201,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package with these analyses, and one that lacks a module."""
     places = {one.__name__: f"{__name__}:{one.__name__}" for one in OF_A_PACKAGE}
     places |= {"broken": "no.such.module:f", "value": f"{__name__}:RANKS"}
-    entries = [EntryPoint(name, place, registry.GROUP) for name, place in places.items()]
-    monkeypatch.setattr(registry, "entry_points", lambda **wanted: EntryPoints(entries).select(**wanted))
+    group = plugins.group_of("analyses")
+    entries = {name: EntryPoint(name, place, group) for name, place in sorted(places.items())}
+    monkeypatch.setattr(plugins, "declared", lambda kind: entries if kind == "analyses" else {})
 
 
 @pytest.mark.usefixtures("installed")
@@ -217,14 +219,12 @@ def test_packages_bring_their_own(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("broken", "cannot be loaded: No module named 'no'"),
         ("fails", r"failed: KeyError: 'first\\nsecond' \(test_analyses.py:\d+\)"),
         ("leaves", r"failed: SystemExit: 3 \(test_analyses.py:\d+\)"),
         (
             "takes_nothing",
             r"failed: TypeError: takes_nothing\(\) takes 0 positional arguments but 1 was given",
         ),
-        ("value", "failed: TypeError: 'int' object is not callable"),
         ("gives_a_list", " returns a list; let it return nested dictionaries"),
         ("gives_no_values", ": group/value: a NoneType is no value to observe"),
         ("gives_no_keys", ": "),
@@ -236,6 +236,18 @@ def test_what_goes_wrong_in_one_of_a_package_is_one_line(name: str, said: str) -
     ) as found:
         analyse(name, observed({"a": 1}))
     assert len(str(found.value).splitlines()) == 1
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_is_none_is_said_by_its_name() -> None:
+    with pytest.raises(
+        ConfigError, match=r"the plugin broken \(no.such.module:f, .*\) cannot be loaded: No mod"
+    ):
+        analyse("broken", [])
+    with pytest.raises(
+        ConfigError, match=r"the plugin value \(.*\) is of type int, where a function belongs"
+    ):
+        analyse("value", [])
 
 
 def test_tasks_are_counted_by_state_and_timed_in_each() -> None:

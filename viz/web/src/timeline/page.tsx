@@ -184,7 +184,7 @@ function Indexing() {
     );
   }
   if (error.value === null || directory === undefined) return null;
-  const command = `chimbuko index ${quoted(directory)} --rank ${timeline.mainRank.value}`;
+  const command = `chimbuko runs index ${quoted(directory)} --rank ${timeline.mainRank.value}`;
   return (
     <button class="quiet" onClick={() => void copy(command)} title={`${error.value} In the terminal: ${command}`}>
       Recorded trace not read: copy command

@@ -15,7 +15,9 @@ export interface Cause {
 
 const BY_ID: ReadonlyMap<string, Cause> = new Map(CAUSES.map((cause) => [cause.id, cause]));
 
-export const causeOf = (kind: string): Cause => BY_ID.get(kind) as Cause;
+/** Cause by its id; that of a plugin is known by its name alone. */
+export const causeOf = (kind: string): Cause =>
+  BY_ID.get(kind) ?? { id: kind, colour: 'unexplained', isWait: false, isHeldUp: false, text: `by “${kind}”, which a plugin found` };
 
 /** A field in the text of a cause: its name, a noun that it counts, and the text for an empty one. */
 const FIELD = /\{(\w+)(?: ([^}|]+))?(?:\|([^}]*))?\}/g;

@@ -21,7 +21,7 @@ export function functionCommand(directory: string, { program, name }: Subject, l
 
 /** Command that prints everything that is kept about a call or an incident. */
 export function showCommand(directory: string, id: string): string {
-  return `chimbuko show ${id} ${quoted(directory)}`;
+  return `chimbuko show ${quoted(directory)} ${id}`;
 }
 
 /** Command that lists incidents, the most costly first. */

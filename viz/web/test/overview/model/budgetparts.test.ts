@@ -13,6 +13,7 @@ const budget: Budget = {
     other_mpi_us: 5,
     io_us: 0,
     gpu_us: 0,
+    threads_us: 0,
     asleep_us: 20,
     waiting_us: 0,
     not_recorded_us: 10,

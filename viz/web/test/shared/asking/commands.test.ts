@@ -13,7 +13,7 @@ test('the table in the terminal', () => {
   );
 });
 
-test('one call in the terminal', () => expect(showCommand('runs/heat', '0:1:30:1547')).toBe('chimbuko show 0:1:30:1547 runs/heat'));
+test('one call in the terminal', () => expect(showCommand('runs/heat', '0:1:30:1547')).toBe('chimbuko show runs/heat 0:1:30:1547'));
 
 test('a comparison in the terminal', () => {
   expect(compareCommand('/runs/new', ['my old'], [])).toBe("chimbuko compare '/runs/my old' /runs/new");

@@ -1,4 +1,4 @@
-"""``chimbuko recall``: what all ranks did around a call, out of the flight recorders of a run."""
+"""``chimbuko runs recall``: what all ranks did around a call, out of the flight recorders of a run."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def command(
 
     \b
     Examples:
-      chimbuko recall --around 0:1:30:1547 -o moment
-      chimbuko recall chimbuko-runs/heat --around 0:1:30:1547 --before 100ms --rank 0 --rank 2 -o moment
+      chimbuko runs recall --around 0:1:30:1547 -o moment
+      chimbuko runs recall chimbuko-runs/heat --around 0:1:30:1547 --before 100ms --rank 0 --rank 2 -o moment
       chimbuko run --trace 'moment/tau-metrics-*.bp'
     """
     run = reachable_run(run_dir)

@@ -1,4 +1,4 @@
-"""``chimbuko recall`` where there is nothing to recall; a real run is in tests/integration/test_hang.py."""
+"""``chimbuko runs recall`` with nothing to recall; tests/integration/test_hang.py has a real run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 def recall(run: RunDirectory, *options: str | Path) -> Result:
-    return CliRunner().invoke(main, ["recall", str(run.path), *map(str, options)])
+    return CliRunner().invoke(main, ["runs", "recall", str(run.path), *map(str, options)])
 
 
 def test_run_that_has_ended_has_no_recorders(run: RunDirectory, tmp_path: Path) -> None:

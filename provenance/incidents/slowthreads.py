@@ -1,0 +1,149 @@
+"""Findings of threads that take longer than others of their rank in the same functions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import msgspec
+from sqlalchemy import func, select
+
+from chimbuko.causes.incidents.drift import OF_RUN
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
+from chimbuko.core.calls.pathtable import OTHER_PATHS
+from chimbuko.core.calls.record import READING, SILENT
+from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.provenance.incidents.imbalance import Unequal, unequal
+from chimbuko.provenance.query.run import FunctionTime, Provenance
+from chimbuko.provenance.store.tables import CALLS
+
+Threads = Mapping[int, FunctionTime]
+"""Time in calls of one function, by thread of a rank."""
+
+ASLEEP = 0.5
+"""Share of a function's time asleep from which its threads may as well wait for each other: who waits longer
+is the quicker one, unless it takes longer as a whole.
+"""
+
+
+class _Slow(msgspec.Struct, frozen=True):
+    """Function in which some threads of a rank take longer than the others."""
+
+    rank: int
+    function: str
+    threads: Unequal
+    cost_us: float
+
+
+def slow_threads(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recurrence]:
+    """Return one finding for each function that threads of a rank take longest in, once all streams have
+    ended.
+
+    Parameters
+    ----------
+    told
+        Findings that are known: what they cost is not told again.
+    """
+    if any(stream.state in (READING, SILENT) for stream in provenance.health()):
+        return []
+    told_us: dict[tuple[int, str], float] = defaultdict(float)
+    for one in told:
+        told_us[one.program, one.function] += one.cost_us
+    whole = provenance.function_times()
+    least_us = OF_RUN * sum(time.exclusive_us for time in whole.values())
+    by_thread = provenance.times_of_threads()
+    lasted = _lasted_us(by_thread)
+    found: dict[tuple[int, int], list[_Slow]] = defaultdict(list)
+    for (program, function), on_ranks in by_thread.items():
+        if function == OTHER_PATHS or waits_in(function) is not Waits.NOT:
+            continue
+        for rank, threads in on_ranks.items():
+            if unequal(threads) is None:
+                continue
+            slow = unequal(_without_delays(provenance, program, function, rank, threads))
+            cost_us = slow.lost_us - told_us[program, function] if slow else 0.0
+            if slow is None or cost_us < least_us / len(on_ranks):
+                continue
+            if _sleeps(whole[program, function]) and not _lasts_longer(slow, lasted[program, rank]):
+                continue
+            found[program, rank].append(_Slow(rank, function, slow, cost_us))
+    span_us = provenance.steps.time_range() or (0, 0)
+    together: dict[tuple[int, str], list[list[_Slow]]] = defaultdict(list)
+    for (program, _), functions in found.items():
+        functions.sort(key=lambda one: -one.cost_us)
+        together[program, functions[0].function].append(functions)
+    findings = [_finding(program, ranks, span_us) for (program, _), ranks in together.items()]
+    return [one for one in findings if one.cost_us >= least_us]
+
+
+def _lasted_us(
+    times: Mapping[tuple[int, str], Mapping[int, Threads]],
+) -> dict[tuple[int, int], dict[int, float]]:
+    """Return the time of each thread in all its calls, by program and rank."""
+    lasted: dict[tuple[int, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for (program, _), on_ranks in times.items():
+        for rank, threads in on_ranks.items():
+            for thread, time in threads.items():
+                lasted[program, rank][thread] += time.exclusive_us
+    return lasted
+
+
+def _sleeps(time: FunctionTime) -> bool:
+    """Return whether calls of a function sleep for much of their time, or nobody knows."""
+    return time.slept_us is None or time.slept_us > ASLEEP * time.exclusive_us
+
+
+def _lasts_longer(slow: Unequal, lasted_us: Mapping[int, float]) -> bool:
+    """Return whether slow threads last longer than the others, by half of what they lose at least."""
+    others = [us for thread, us in lasted_us.items() if thread not in slow.ranks]
+    own_us = median(lasted_us[thread] for thread in slow.ranks)
+    return bool(others) and own_us - median(others) > 0.5 * slow.lost_us / len(slow.ranks)
+
+
+def _without_delays(
+    provenance: Provenance, program: int, function: str, rank: int, threads: Threads
+) -> Threads:
+    """Return the times of threads without what their abnormal calls lost, which has incidents."""
+    reader, columns = provenance.reader, CALLS.c
+    statement = select(columns.thread, func.sum(columns.severity_us)).where(
+        columns.run == reader.run,
+        columns.function == reader.function_number(program, function),
+        columns.is_anomaly.is_(True),
+        columns.rank == rank,
+    )
+    lost_us = dict(tuple(row) for row in reader.rows(statement.group_by(columns.thread)))
+    return {
+        thread: FunctionTime(time.calls, max(0.0, time.exclusive_us - lost_us.get(thread, 0.0)), time.counted)
+        for thread, time in threads.items()
+    }
+
+
+def _finding(program: int, ranks: Sequence[Sequence[_Slow]], span_us: tuple[int, int]) -> Recurrence:
+    """Return the finding of the functions that are slow on each of some ranks, the costliest first."""
+    slow = [one for functions in ranks for one in functions]
+    costs_us: dict[str, float] = defaultdict(float)
+    for one in slow:
+        costs_us[one.function] += one.cost_us
+    functions = sorted(costs_us, key=lambda name: -costs_us[name])
+    first = [one.threads for one in slow if one.function == functions[0]]
+    calls = sum(one.calls for one in first)
+    whole_us = sum(one.threads.mean_us * one.threads.calls for one in slow)
+    return Recurrence(
+        program=program,
+        kind=RecurrenceKind.SLOW_THREADS,
+        function=functions[0],
+        calls=sum(one.threads.calls for one in slow),
+        cost_us=sum(costs_us.values()),
+        shortest_us=0.0,
+        longest_us=sum(costs_us.values()),
+        functions=functions,
+        ranks=sorted({one.rank for one in slow}),
+        begin_us=span_us[0],
+        end_us=span_us[1],
+        examples=[],
+        typical_us=sum(one.mean_us * one.calls for one in first) / calls,
+        usual_us=sum(one.usual_us * one.calls for one in first) / calls,
+        factor=whole_us / sum(one.threads.usual_us * one.threads.calls for one in slow),
+        threads=sorted({thread for one in slow for thread in one.threads.ranks}),
+    )

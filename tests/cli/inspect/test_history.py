@@ -1,0 +1,97 @@
+"""The history of a series, and its index, from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from chimbuko.cli import main
+from chimbuko.cli.inspect.history import spark_line
+from chimbuko.provenance.history.entry import Entry
+from chimbuko.provenance.history.index import open_index
+from chimbuko.provenance.history.remembering import known_in_series, remember
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory
+from tests.provenance.history.made import year
+from tests.provenance.whole_runs import make_whole_run
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CHIMBUKO_HISTORY", raising=False)
+
+
+def ask(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def write(entries: list[Entry]) -> None:
+    RUNS_FOLDER.mkdir()
+    with open_index(str(RUNS_FOLDER / "history.sqlite"), is_made=True) as index:
+        index._connection.execute("PRAGMA synchronous=OFF")
+        for one in entries:
+            index.write(one)
+
+
+def test_a_history_says_what_changed_and_fails_where_that_is_new() -> None:
+    write(year(35))
+    found = ask("history", "--limit", "5", "--fail-on-change")
+    assert found.exit_code == 6
+    assert "heat2d: 35 runs; 4 ranks, heat2d input.nc" in found.stdout
+    assert "▲ Since run-30 (2026-01-31): wall time +2" in found.stdout
+    assert len([line for line in found.stdout.splitlines() if line.startswith("run-")]) == 5
+    assert "chimbuko: --fail-on-change: Since run-30" in found.stderr
+    assert json.loads(ask("history", "run-3", "--json").stdout)["changes"][0]["run"] == "run-30"
+    assert ask("history", "heat2d", "--last", "20", "--fail-on-change").exit_code == 6
+
+
+def test_an_old_change_is_no_news() -> None:
+    write(year(60))
+    assert ask("history", "--fail-on-change").exit_code == 0
+
+
+def test_what_is_not_there_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no index of runs yet" in ask("history").stderr
+    write(year(3))
+    assert "series 'none': there is none; there are heat2d" in ask("history", "none").stderr
+    monkeypatch.setenv("CHIMBUKO_HISTORY", "none")
+    assert "no index of runs is kept" in ask("history").stderr
+
+
+def test_series_are_listed_and_corrected() -> None:
+    write(year(3))
+    assert ask("runs", "series", "rename", "heat2d", "heat").exit_code == 0
+    assert ask("runs", "series", "move", "run-1", "other").exit_code == 0
+    assert ask("runs", "series", "leave-out", "run-2").exit_code == 0
+    listed = json.loads(ask("runs", "series", "--json").stdout)["series"]
+    assert [(one["name"], one["runs"]) for one in listed] == [("heat", 2), ("other", 1)]
+    assert "left out" in ask("history", "heat").stdout
+    assert "heat" in ask("runs", "series").stdout
+    assert "1 entry removed" in ask("runs", "series", "forget", "--keep", "1").stderr
+    assert ask("runs", "series", "forget").exit_code == 2
+
+
+def test_an_index_is_made_anew_of_the_runs_and_damaged_ones_are_named(tmp_path: Path) -> None:
+    made = make_whole_run(tmp_path / RUNS_FOLDER / "one", 10).directory
+    damaged = RunDirectory(tmp_path / RUNS_FOLDER / "two")
+    shutil.copytree(made.path, damaged.path)
+    damaged.store_path.write_bytes(b"no database any more" * 1000)
+    found = ask("runs", "series", "rebuild")
+    assert found.exit_code == 0, found.output
+    assert f"{damaged.path}: left out (" in found.stderr
+    assert "1 run in " in found.stderr
+    assert "1 run; " in ask("history").stdout
+    assert known_in_series(made) == remember(made, made.read_info()).known == {}
+    # What is pruned, moved or deleted stays in the index.
+    shutil.rmtree(made.path)
+    assert "1 run; " in ask("history").stdout
+
+
+def test_a_spark_line_goes_from_the_least_to_the_most() -> None:
+    assert spark_line([1.0, None, 2.0, 8.0]) == "▁ ▂█"
+    assert spark_line([3.0, 3.0]) == "▁▁"
+    assert spark_line([None]) == ""

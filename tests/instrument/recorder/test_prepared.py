@@ -1,0 +1,163 @@
+"""Functions that a compiler prepares: each call, however it ends, and while they change."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from chimbuko.cli.execute.ccflags import function_flags
+from tests.instrument.recorder.streams import TRACE, WHOLE, record
+
+PROGRAMS = Path(__file__).with_name("programs")
+COMPILERS = {"clang++": "-fxray-instrument", "g++": "-fpatchable-function-entry"}
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="functions are prepared on x86-64 only"
+)
+
+
+def compiled(folder: Path, compiler: str, source: Path, *flags: str) -> Path:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}: apt-get install clang g++")
+    found = folder / source.stem
+    words = [
+        compiler,
+        "-O2",
+        "-g",
+        *function_flags(compiler),
+        *flags,
+        str(source),
+        "-o",
+        str(found),
+        "-lpthread",
+    ]
+    subprocess.run(words, check=True)
+    return found
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(compiler, pie) for compiler in COMPILERS for pie in ("-fPIE -pie", "-fno-pie -no-pie")],
+    ids=" ".join,
+)
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The program, and the flag by which its compiler has prepared it."""
+    compiler, pie = request.param
+    folder = tmp_path_factory.mktemp("prepared")
+    return compiled(folder, compiler, PROGRAMS / "prepared.cc", *pie.split()), COMPILERS[compiler]
+
+
+@pytest.fixture(scope="module")
+def program(built: tuple[Path, str]) -> Path:
+    return built[0]
+
+
+def test_each_call_is_recorded_whatever_ends_it(program: Path, tmp_path: Path) -> None:
+    (stream,) = record(tmp_path, [*WHOLE, program, "2", "100"])
+    nesting = stream.nesting()
+    for name in ("mixed", "counted", "jumping", "last", "caught", "fib"):
+        assert nesting["work", name] == 200
+    assert nesting["caught", "thrown"] == 200
+    assert nesting[".TAU application", "main"] == 1
+    assert stream.metadata("Recorder's Call Sites") == ""
+
+
+def test_threads_compute_what_is_right_while_functions_change(program: Path, tmp_path: Path) -> None:
+    words = [str(program), "8", "100000"]
+    alone = subprocess.run(words, capture_output=True, text=True, check=True)
+    environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
+    recorded = subprocess.run([*TRACE, *words], capture_output=True, text=True, env=environment)
+    assert (recorded.returncode, recorded.stdout) == (0, alone.stdout)
+
+
+def test_functions_that_do_not_matter_are_passed_over(program: Path, tmp_path: Path) -> None:
+    (stream,) = record(tmp_path, [program, "1", "1000000"])
+    assert "those not counted of " in stream.metadata("Functions Left Out")
+    assert stream.calls()["main"] == 1
+
+
+def test_under_a_debugger_they_are_left_alone_and_that_is_said(
+    built: tuple[Path, str], tmp_path: Path
+) -> None:
+    program, flag = built
+    if shutil.which("gdb") is None:
+        pytest.skip("no gdb: apt-get install gdb")
+    debugger = ["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "run", "--args"]
+    debugged = [*debugger, str(program), "1", "10"]
+    if "exited normally" not in subprocess.run(debugged, capture_output=True, text=True).stdout:
+        pytest.skip("gdb cannot trace a program here")
+    streams = record(tmp_path, [shutil.which("gdb") or "gdb", *debugged[1:]])
+    (stream,) = (stream for stream in streams if stream.names.program == "prepared")
+    said = stream.metadata("Recorder's Call Sites")
+    assert said == f"functions compiled with {flag} are not recorded: a debugger watches the program"
+    assert "work" not in stream.calls()
+
+
+STRICT = """
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    (void)count;
+    if (prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0) != 0)
+        return 77;
+    execv(words[1], words + 1);
+    return 1;
+}
+"""
+
+
+def test_where_code_may_not_be_changed_they_are_left_alone_and_that_is_said(
+    built: tuple[Path, str], tmp_path: Path
+) -> None:
+    program, flag = built
+    (tmp_path / "strict.c").write_text(STRICT)
+    strict = tmp_path / "strict"
+    subprocess.run(["cc", str(tmp_path / "strict.c"), "-o", str(strict)], check=True)
+    if subprocess.run([strict, "/bin/true"]).returncode == 77:
+        pytest.skip("the system has no policy of W^X for a process (Linux 6.3)")
+    streams = record(tmp_path, [strict, program, "1", "10"])
+    (stream,) = (stream for stream in streams if stream.names.program == "prepared")
+    said = stream.metadata("Recorder's Call Sites")
+    assert said.startswith(f"functions compiled with {flag} are not recorded: the system does not let")
+
+
+@pytest.mark.parametrize("flags", ["-O0", "-O3 -fcf-protection", "-Os -static-libgcc -static-libstdc++"])
+def test_exceptions_jumps_and_stacks_pass_through_calls(flags: str, tmp_path: Path) -> None:
+    program = compiled(tmp_path, "g++", PROGRAMS / "endings.cc", *flags.split())
+    alone = subprocess.run([program], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
+    recorded = subprocess.run([*TRACE, *WHOLE, program], capture_output=True, text=True, env=environment)
+    assert (recorded.returncode, recorded.stdout) == (0, alone.stdout)
+    assert alone.stdout == "400 200 0 7.50 7 385 whole\n"
+
+
+PLUGIN = "long plugged(long value) { return value + 1; }"
+HOST = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    void *plugin = dlopen(words[count - 1], RTLD_NOW);
+    long (*plugged)(long) = (long (*)(long))dlsym(plugin, "plugged"), value = 0;
+    for (int time = 0; time < 40; time++, usleep(100000))
+        value = plugged(value);
+    printf("%ld\\n", value);
+    return 0;
+}
+"""
+
+
+def test_what_is_loaded_later_is_recorded_from_then_on(tmp_path: Path) -> None:
+    for name, text in (("plugin", PLUGIN), ("host", HOST)):
+        (tmp_path / f"{name}.c").write_text(text)
+    plugin = compiled(tmp_path, "gcc", tmp_path / "plugin.c", "-fPIC", "-shared")
+    host = compiled(tmp_path, "gcc", tmp_path / "host.c")
+    (stream,) = record(tmp_path, [host, plugin])
+    assert 0 < stream.calls()["plugged"] <= 40
