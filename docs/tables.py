@@ -132,13 +132,17 @@ def _said(node: ast.expr) -> str:
 def endpoints() -> str:
     """Return each address of the HTTP API with what it answers and its parameters."""
     described = document(ENDPOINTS)
-    return "\n\n".join(_endpoint(path, methods["get"]) for path, methods in described["paths"].items())
+    return "\n\n".join(
+        _endpoint(f"{method.upper()} {path}", operation)
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+    )
 
 
-def _endpoint(path: str, operation: Mapping[str, Any]) -> str:
-    parts = [f"### `GET {path}`", _escaped(operation["summary"])]
+def _endpoint(address: str, operation: Mapping[str, Any]) -> str:
+    parts = [f"### `{address}`", _escaped(operation["summary"])]
     if rows := [
-        (f"`{one['name']}`", _escaped(one.get("description", ""))) for one in operation["parameters"]
+        (f"`{one['name']}`", _escaped(one.get("description", ""))) for one in operation.get("parameters", ())
     ]:
         parts.append(_table(("parameter", "meaning"), rows))
     return "\n\n".join(parts)

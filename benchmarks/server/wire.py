@@ -136,6 +136,7 @@ class Wire:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
+        self._path = parts.path if parts.scheme == "unix" else ""
         self._address = parts.hostname or "127.0.0.1", parts.port or 6379
         secret = [unquote(part).encode() for part in (parts.username, parts.password) if part]
         self._login = command(b"AUTH", *secret) if secret else b""
@@ -150,8 +151,12 @@ class Wire:
 
     def connect(self, life: Life) -> None:
         """Open one more connection; its life begins with the next ``run``."""
-        opened = socket.create_connection(self._address)
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._path:
+            opened = socket.socket(socket.AF_UNIX)
+            opened.connect(self._path)
+        else:
+            opened = socket.create_connection(self._address)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._login:
             opened.sendall(self._login)
             if not opened.recv(RECEIVE_BYTES).startswith(b"+OK"):

@@ -18,6 +18,7 @@ NODE_VARIABLE = "CHIMBUKO_NODE"
 """Environment variable with the node's name, where it is not that of the host."""
 LONGEST_WAIT_S = 60
 """Longest wait for the agent, or for a sign of it, in seconds; without one the program starts all the same.
+
 An agent of 9,000 nodes comes at some moment of the first 15 s, and unpacks its installation for some more.
 """
 
