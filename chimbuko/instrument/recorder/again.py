@@ -43,8 +43,8 @@ def _prepared(program: str, mpi: Path, given: Mapping[str, str]) -> dict[str, st
     try:
         library = str(recorder_library(MpiLibrary(mpi.name, mpi), environment))
         preloaded = with_library(preloaded, library)
-        for name in (INJECTION_VARIABLE, NVTX_VARIABLE):
-            environment[name] = with_library(environment.get(name, ""), library)
+        for name in {INJECTION_VARIABLE, NVTX_VARIABLE} & environment.keys():
+            environment[name] = with_library(environment[name], library)
     except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
         log(f"{program} runs, and its calls of MPI are not recorded: {error}")
     return environment | {PRELOAD_VARIABLE: preloaded, TRIED_VARIABLE: str(os.getpid())}
