@@ -13,6 +13,7 @@ import pytest
 
 from tests.newerpython import newer_python
 from tests.patience import PATIENCE_S
+from tests.thorough import first
 
 PROGRAM = """
 import os, subprocess, sys, threading, time
@@ -42,7 +43,7 @@ print(hasattr(os.posix_spawn, "__wrapped__"))
 """
 
 
-@pytest.mark.parametrize("version", ["own", "newer"])
+@pytest.mark.parametrize("version", first(1, ["own", "newer"]))
 def test_a_running_program_is_recorded_and_is_then_as_it_was(version: str, tmp_path: Path) -> None:
     python = sys.executable if version == "own" else newer_python()
     (tmp_path / "busy.py").write_text(PROGRAM)

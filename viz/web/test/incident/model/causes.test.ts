@@ -27,6 +27,11 @@ describe('causes', () => {
     [{ ...part, kind: 'counter out of range' as const, by: 'PAPI_TOT_INS', count: 12 }, 'while PAPI_TOT_INS rose by 12 times as much as usual'],
   ])('of a part: %#', (one, text) => expect(partText(one)).toBe(text));
 
+  test('of a plugin are known by their names', () => {
+    const one: Part = { ...part, kind: 'checkpoint' };
+    expect([partText(one), causeOf('checkpoint').colour]).toEqual(['by “checkpoint”, which a plugin found', 'unexplained']);
+  });
+
   test('have texts that can be filled in', () => {
     for (const { id } of CAUSES) {
       expect(causeOf(id).id).toBe(id);
