@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 import tempfile
+import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 from chimbuko.core.kernels import declare
 from chimbuko.core.kernels.library import cpu_level, file_name, library_name, suffix, without_library
 from chimbuko.core.kernels.signatures import numba_type, signatures
+
+BUILDING = ".building-"
+LONGEST_S = 3600.0
+"""Time in seconds after which nobody builds any more: it takes half a minute, on a busy node some minutes."""
 
 
 def main() -> None:
@@ -31,13 +38,26 @@ def main() -> None:
         declare.load_all()
         (folder / without_library()).touch()
         return
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as place:
+    remove_left(folder)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=BUILDING) as place:
+        # What compilers leave where they are killed is in there, too, and goes with the next library.
+        tempfile.tempdir = os.environ["TMPDIR"] = place
         build(Path(place))
         # Who finds it finds it whole.
         os.replace(Path(place) / file_name(), folder / file_name())
     for path in folder.glob(f"kernels_*{suffix()}"):
         if path.name != file_name():
             path.unlink(missing_ok=True)
+
+
+def remove_left(folder: Path) -> None:
+    """Remove what was left by builds that were killed; where the file system knows no locks, others may be
+    building just now.
+    """
+    for path in folder.glob(f"{BUILDING}*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > LONGEST_S:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def build(folder: Path) -> None:
