@@ -126,7 +126,7 @@ def run_with_store(
     command: list[str],
     config: AnalysisConfig,
     store: str | None,
-    labels: Sequence[str],
+    labels: Sequence[str] = (),
 ) -> RunDirectory:
     """Make a new run; where ``store`` is a URL, only a file that nobody else can read holds its password."""
     shown_url = None if store is None else public_url(store)

@@ -1,4 +1,4 @@
-"""History of a series: its runs with their quantities, what changed, when, and how sure that is. No I/O."""
+"""History of a series: its runs with their quantities, what changed, when, and how sure that is."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from chimbuko.core.arrays import Float64Array
 from chimbuko.core.units import format_change, format_duration_us
 from chimbuko.provenance.history.changepoints import ChangePoint, change_points
 from chimbuko.provenance.history.entry import FUNCTION, LOST, NODES, PART, WALL, Details, day
-from chimbuko.provenance.history.index import RunRow
+from chimbuko.provenance.history.index import Index, RunRow
 from chimbuko.provenance.history.slownodes import SlowNode, slow_nodes
 
+MOST_LOOKED_AT = 400
+"""Number of runs among which changes are looked for, the last ones."""
 MOST_FUNCTIONS = 12
 """Number of functions that are looked at, those with most time."""
 LEAST_PRESENT = 0.6
@@ -124,6 +126,17 @@ class SeriesHistory(msgspec.Struct, frozen=True):
     quantities: list[SeriesQuantity]
     changes: list[SeriesChange]
     nodes: list[SlowNode]
+
+
+def read_history(index: Index, series: str, last: int) -> SeriesHistory:
+    """Return the history of the last runs of a series in an index.
+
+    Raises
+    ------
+    StoreError
+        The index cannot be read.
+    """
+    return make_history(series, index.title(series), index.runs(series, last), index.details)
 
 
 def make_history(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.finding import runs_in
 from examples.findings import all_anomalies
 from tests.calldata import no_loss
 from tests.integration.slurm import Slurm
@@ -52,7 +53,7 @@ class BatchJob:
     @property
     def runs(self) -> list[RunDirectory]:
         """In the order in which they began."""
-        return [RunDirectory(path) for path in sorted((self.folder / "chimbuko-runs").iterdir())]
+        return runs_in(self.folder / "chimbuko-runs")
 
     @property
     def output(self) -> str:

@@ -11,7 +11,7 @@ from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.core.units import format_duration_us, number_of
-from chimbuko.provenance.history.history import SeriesHistory, make_history
+from chimbuko.provenance.history.history import MOST_LOOKED_AT, SeriesHistory, read_history
 from chimbuko.provenance.history.index import Index, open_index
 from chimbuko.provenance.history.place import place_of_folder
 
@@ -19,8 +19,6 @@ EXIT_CHANGED = 6
 """Exit code of ``--fail-on-change``, as of ``chimbuko compare --fail-on``."""
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_RUNS = 20
-MOST_LOOKED_AT = 400
-"""Number of runs among which changes are looked for, the last ones."""
 RECENT = 5
 """Number of the last runs in which a change is news: so many it takes to be sure of most changes."""
 
@@ -62,7 +60,11 @@ def command(
       chimbuko history heat2d --fail-on-change
       chimbuko history --json | jq -r '.changes[].sentence'
     """
-    found = read_history(series, last, store)
+    place = store or place_of_folder()
+    if place is None:
+        raise ConfigError("CHIMBUKO_HISTORY=none: no index of runs is kept")
+    with open_index(place) as index:
+        found = read_history(index, _named(index, series), last)
     if as_json:
         print_json(found)
     else:
@@ -72,22 +74,6 @@ def command(
         for one in news:
             print(f"chimbuko: --fail-on-change: {visible(one.sentence)}", file=sys.stderr)
         sys.exit(EXIT_CHANGED)
-
-
-def read_history(series: str | None, last: int, store: str | None) -> SeriesHistory:
-    """Return the history of a series, or of that of a run.
-
-    Raises
-    ------
-    ChimbukoError
-        There is none, or the index cannot be read.
-    """
-    place = store or place_of_folder()
-    if place is None:
-        raise ConfigError("CHIMBUKO_HISTORY=none: no index of runs is kept")
-    with open_index(place) as index:
-        name = _named(index, series)
-        return make_history(name, index.title(name), index.runs(name, last), index.details)
 
 
 def _named(index: Index, wanted: str | None) -> str:

@@ -21,6 +21,7 @@ from chimbuko.cli import main
 from chimbuko.launcher.jobs.script import clock
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.finding import runs_in
 from tests.calldata import no_loss
 from tests.patience import PATIENCE_S
 from tests.places import STAND_INS
@@ -222,8 +223,8 @@ def test_a_recorded_trace_needs_no_program(scheduler: str, real_traces: Path, tm
     )
     assert done.returncode == 0, done.stderr
     assert no_loss(done.stdout + done.stderr)
-    (run,) = (tmp_path / "chimbuko-runs").iterdir()
-    assert RunDirectory(run).read_info().state == "finished"
+    (run,) = runs_in(tmp_path / "chimbuko-runs")
+    assert run.read_info().state == "finished"
 
 
 def run_port(output: str) -> str:

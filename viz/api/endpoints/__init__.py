@@ -1,8 +1,9 @@
 """Endpoints of the API.
 
 May import causes, core.calls, core.statistics, observe.namespaces.analyses, plan, provenance.budget,
-provenance.compare, provenance.export, provenance.incidents, provenance.nodes, provenance.query,
-provenance.store, provenance.timeline, runtime.protocol, runtime.runs, viz.api and viz.live.
+provenance.compare, provenance.export, provenance.history, provenance.incidents, provenance.nodes,
+provenance.query, provenance.store, provenance.timeline, runtime.protocol, runtime.runs, viz.api and
+viz.live.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from chimbuko.viz.api.endpoints import (
     comparison,
     functions,
     grid,
+    history,
     incidents,
     nodes,
     ranks,
@@ -57,6 +59,7 @@ _ENDPOINTS = (
     incidents.recurrence,
     incidents.one_metric_finding,
     incidents.lost_at,
+    incidents.mark,
     workflow.workflow,
     workflow.quantity,
     nodes.nodes,
@@ -69,6 +72,7 @@ _ENDPOINTS = (
     ranks.counters,
     comparison.runs,
     comparison.comparison,
+    history.history,
 )
 
 ENDPOINTS = (*_ENDPOINTS, *(one.statement for one in _ENDPOINTS if one.statement is not None))

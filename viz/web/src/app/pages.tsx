@@ -20,6 +20,7 @@ const OTHERS: Record<Others, () => Promise<ComponentType>> = {
   compare: async () => (await import('../compare/page')).Compare,
   node: async () => (await import('../node/page')).NodePage,
   workflow: async () => (await import('../workflow/page')).WorkflowPage,
+  history: async () => (await import('../history/page')).HistoryPage,
   health: async () => (await import('../health/page')).Health,
 };
 

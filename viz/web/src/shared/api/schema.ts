@@ -58,6 +58,11 @@ export interface components {
             period_us: number;
             lockstep: boolean;
             watched_counters: string[];
+            counter_fields: [
+                string,
+                string
+            ][];
+            uncorrelated: string[];
             max_anomalies_per_function: number;
             max_messages: number;
             max_counters: number;
@@ -65,6 +70,7 @@ export interface components {
             spool_limit_bytes: number;
             recorder_bytes: number;
             server_parts: number;
+            store_writers: number;
             node_samples: boolean;
         };
         /**
@@ -1203,6 +1209,9 @@ export interface components {
             ranks: number;
             cost_us: number;
             sentence: string;
+            mark: string;
+            note: string;
+            marked_by: string;
         };
         /**
          * RecurrenceSummary
@@ -1212,6 +1221,9 @@ export interface components {
             id: string;
             sentence: string;
             recurrence: components["schemas"]["Recurrence"];
+            mark: string;
+            note: string;
+            marked_by: string;
         };
         /**
          * Recurrence
@@ -1250,7 +1262,7 @@ export interface components {
          * @description Kind of a recurrence.
          * @enum {unknown}
          */
-        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "slow mode" | "slow ranks" | "slow threads" | "late threads";
+        RecurrenceKind: "deadlock" | "drift" | "interruptions" | "late threads" | "slow mode" | "slow ranks" | "slow threads";
         /**
          * MetricFinding
          * @description Finding in a published quantity; times are µs since the epoch, by the publishers' clocks.
@@ -1417,6 +1429,31 @@ export interface components {
             lost_us: number;
             waited_us: number;
         };
+        /**
+         * MarkAnswer
+         * @description Mark that a finding has now.
+         */
+        MarkAnswer: {
+            ok: boolean;
+            mark: components["schemas"]["Mark"] | null;
+        };
+        /**
+         * Mark
+         * @description Mark of an incident or a recurring finding.
+         */
+        Mark: {
+            finding: string;
+            state: components["schemas"]["MarkState"];
+            note: string;
+            author: string;
+            marked_us: number;
+        };
+        /**
+         * MarkState
+         * @description State in which a finding is by its mark.
+         * @enum {unknown}
+         */
+        MarkState: "ignored" | "known" | "noted";
         /**
          * WorkflowAnswer
          * @description Overview of everything that was published.
@@ -2061,6 +2098,95 @@ export interface components {
             vanished: string[];
         };
         /**
+         * HistoryAnswer
+         * @description History of the run's series.
+         */
+        HistoryAnswer: {
+            ok: boolean;
+            history: components["schemas"]["SeriesHistory"] | null;
+            this: number | null;
+            folders: string[];
+            why: string;
+        };
+        /**
+         * SeriesHistory
+         * @description History of a series.
+         */
+        SeriesHistory: {
+            series: string;
+            title: string;
+            runs: components["schemas"]["SeriesRun"][];
+            quantities: components["schemas"]["SeriesQuantity"][];
+            changes: components["schemas"]["SeriesChange"][];
+            nodes: components["schemas"]["SlowNode"][];
+        };
+        /**
+         * SeriesRun
+         * @description Run of a series.
+         */
+        SeriesRun: {
+            id: string;
+            name: string;
+            folder: string;
+            started_us: number;
+            is_good: boolean;
+            version: string[];
+        };
+        /**
+         * SeriesQuantity
+         * @description Quantity over the runs of a series.
+         */
+        SeriesQuantity: {
+            name: string;
+            label: string;
+            is_time: boolean;
+            values: (number | null)[];
+        };
+        /**
+         * SeriesChange
+         * @description Change of a series from one run to the next, in one or several quantities.
+         */
+        SeriesChange: {
+            at: number;
+            run: string;
+            before: string;
+            started_us: number;
+            is_slower: boolean;
+            quantities: components["schemas"]["ChangedQuantity"][];
+            version: string[];
+            nodes: string[];
+            reverted_at: number | null;
+            sentence: string;
+        };
+        /**
+         * ChangedQuantity
+         * @description Change of one quantity.
+         */
+        ChangedQuantity: {
+            name: string;
+            label: string;
+            before: number;
+            after: number;
+            effect: number;
+            chance: number;
+        };
+        /**
+         * SlowNode
+         * @description Node that is slow in a function again and again.
+         */
+        SlowNode: {
+            node: string;
+            function: string;
+            runs: number;
+            slower: number;
+            share: number;
+            chance: number;
+            troubles: {
+                [key: string]: number;
+            };
+            sentence: string;
+        };
+        /**
          * StatementAnswer
          * @description SQL statement for an endpoint's question.
          */
@@ -2184,6 +2310,9 @@ export type RecurrenceAnswer = components['schemas']['RecurrenceAnswer'];
 export type MetricFindingAnswer = components['schemas']['MetricFindingAnswer'];
 export type OriginsAnswer = components['schemas']['OriginsAnswer'];
 export type Origin = components['schemas']['Origin'];
+export type MarkAnswer = components['schemas']['MarkAnswer'];
+export type Mark = components['schemas']['Mark'];
+export type MarkState = components['schemas']['MarkState'];
 export type WorkflowAnswer = components['schemas']['WorkflowAnswer'];
 export type TaskView = components['schemas']['TaskView'];
 export type NodeView = components['schemas']['NodeView'];
@@ -2230,6 +2359,13 @@ export type OneSided = components['schemas']['OneSided'];
 export type RankChange = components['schemas']['RankChange'];
 export type CostsDiffer = components['schemas']['CostsDiffer'];
 export type MetricChanges = components['schemas']['MetricChanges'];
+export type HistoryAnswer = components['schemas']['HistoryAnswer'];
+export type SeriesHistory = components['schemas']['SeriesHistory'];
+export type SeriesRun = components['schemas']['SeriesRun'];
+export type SeriesQuantity = components['schemas']['SeriesQuantity'];
+export type SeriesChange = components['schemas']['SeriesChange'];
+export type ChangedQuantity = components['schemas']['ChangedQuantity'];
+export type SlowNode = components['schemas']['SlowNode'];
 export type StatementAnswer = components['schemas']['StatementAnswer'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type $defs = Record<string, never>;

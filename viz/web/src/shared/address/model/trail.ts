@@ -24,6 +24,7 @@ export const PAGES: readonly (readonly [page: PageName, name: string, question: 
   ['workflow', 'Workflow', 'what was published?'],
   ['health', 'Health', 'trustworthy?'],
   ['compare', 'Compare', 'what changed since another run?'],
+  ['history', 'History', 'since when, over many runs?'],
 ];
 
 /** Pages that have something to show; that about the workflow only where something was published. */
@@ -67,6 +68,7 @@ export function trail(view: View, programs: Readonly<Record<string, string>>, kn
   if (view.page === 'node') return [top, view.node === '' ? page('nodes') : { kind: 'node', text: `node ${view.node}`, change: {} }];
   if (view.page === 'workflow') return [top, page('workflow')];
   if (view.page === 'health') return [top, page('health')];
+  if (view.page === 'history') return [top, page('history')];
   if (view.page === 'flame') return [top, page(`flame graph${view.function === '' ? '' : ` of ${shorten(view.function, 40).text}`}`)];
   if (view.page === 'function') return [top, page(`function ${shorten(view.function, 40).text}`)];
   if (view.page === 'incident') return [top, page(`${isRecurring(view.incident) || isMetric(view.incident) ? 'finding' : 'incident'} ${view.incident}`)];
