@@ -222,7 +222,7 @@ static struct ring *make_ring_of(uint32_t number, uint32_t tid, uint32_t descrip
     return made;
 }
 
-uint32_t next_number(uint32_t wanted)
+uint32_t next_thread_number(uint32_t wanted)
 {
     if (wanted != 0 && wanted < MOST_RINGS && !atomic_exchange(&is_taken[wanted], true))
         return wanted;
@@ -239,7 +239,7 @@ static struct ring *make_ring(void)
         return make_empty_ring();
     uint32_t tid = (uint32_t)syscall(SYS_gettid);
     /* Thread 0 is the main thread, even where it is recorded later than others. */
-    uint32_t number = (pid_t)tid == getpid() ? 0 : next_number(wanted_number);
+    uint32_t number = (pid_t)tid == getpid() ? 0 : next_thread_number(wanted_number);
     struct ring *made = make_ring_of(number, tid, 0);
     if (made == NULL)
         return NULL;
@@ -254,7 +254,7 @@ static struct ring *make_ring(void)
 
 struct ring *make_queue_ring(const char *description)
 {
-    uint32_t number = next_number(0);
+    uint32_t number = next_thread_number(0);
     return make_ring_of(number, FIRST_QUEUE + number, number_of_name(description));
 }
 
