@@ -31,12 +31,13 @@ division.
 """
 AROUND = 7
 """Number of runs of the running median."""
-CHANCE = 0.01
+CHANCE = 0.03
 """Chance that anything is found in a whole series of an unchanged program."""
 MOST_AUTOCORRELATION = 0.8
-FAR = 2.5
-"""Maximum by which the score of a value beyond all residuals exceeds that of the largest of them; it grows
-with the logarithm of the distance, as the next value of a long tail may lie far out.
+FAR, FEW = 2.5, 40.0
+"""Maximum by which the score of a value beyond all residuals exceeds that of the largest of them. It grows
+with the logarithm of the distance, as the next value of a long tail may lie far out; and falls with the root
+of the number of residuals beyond ``FEW``, as the tail is known by then.
 """
 
 
@@ -259,8 +260,9 @@ class _Noise(msgspec.Struct, frozen=True):
         high = np.searchsorted(self.ordered, residuals, "right")
         count = len(self.ordered)
         scores = np.interp((low + high) / 2 - 0.5, np.arange(count), self.scores)
+        most = FAR * min(1.0, math.sqrt(FEW / count))
         above, below = (
-            np.minimum(np.log1p(np.maximum(beyond, 0.0) / self.scale), FAR)
+            np.minimum(np.log1p(np.maximum(beyond, 0.0) / self.scale), most)
             for beyond in (residuals - self.ordered[-1], self.ordered[0] - residuals)
         )
         found: Float64Array = scores + above - below
