@@ -3,7 +3,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := clang gfortran hwloc libmpich-dev libopenmpi-dev mpich openmpi-bin
+PACKAGES := clang gfortran hwloc libmpich-dev libomp-dev libopenmpi-dev mpich openmpi-bin
 NODE_MODULES := viz/web/node_modules/.package-lock.json
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
@@ -85,9 +85,10 @@ check-python: $(VENV)/installed
 check-page: $(NODE_MODULES)
 	cd viz/web && npm run --silent typecheck && npm run --silent lint
 
-dist: $(VENV)/installed web ## The wheel, dist/chimbuko-*.whl: it is installed without a checkout, Node.js or a compiler.
+# It takes Node.js and a compiler, and no environment of developers: pip makes a small one, and forgets it.
+dist: web ## The wheel, dist/chimbuko-*.whl: it is installed without a checkout, Node.js or a compiler.
 	rm -rf build
-	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 benchmark: install ## Events per CPU-second of an agent, cost of the tracer, speed of the store.
 	$(BIN)/python benchmarks/agent.py
@@ -119,9 +120,13 @@ $(VENV)/warm: $(VENV)/installed
 	$(BIN)/chimbuko warmup
 	touch $@
 
+LOCK := $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --upgrade --no-header --no-annotate
 docker/requirements.lock: pyproject.toml ## The packages of the container images, each with its version and hashes.
-	printf 'mpich>=5.0\nsetuptools>=77\n' | $(BIN)/uv pip compile --quiet --python-version 3.11 --extra postgresql \
-		--generate-hashes --upgrade --no-header --no-annotate --output-file $@ pyproject.toml -
+	printf 'mpich>=5.0\n' | $(LOCK) --extra postgresql --output-file $@ pyproject.toml -
+
+docker/build.lock: docker/requirements.lock ## What their wheel is built with.
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		| $(LOCK) --constraint docker/requirements.lock --output-file $@ -
 
 screenshots: install chromium ## All pictures of the documents, from the recorded program.
 	$(BIN)/python docs/screenshots.py
@@ -129,7 +134,9 @@ screenshots: install chromium ## All pictures of the documents, from the recorde
 docs: $(VENV)/installed ## The documents as a site, build/docs/index.html, which needs no network; warnings are errors.
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs build/docs
 
-generated: install ## Files that follow from others: the page's types, and those of kernels.
+generated: install ## Files that follow from others: the page's types, those of kernels, recipes, the public surface.
+	$(BIN)/python recipes
+	$(BIN)/python -m docs.publicsurface
 	$(BIN)/python docs/pagetypes.py
 	$(BIN)/python -m tests.core.kernels.calls
 

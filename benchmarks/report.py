@@ -58,7 +58,7 @@ DOCUMENTS = {
     },
     "scaling": {
         name: f"-m benchmarks.scaling --only {name}"
-        for name in ("units", "validation", "plan", "bottlenecks")
+        for name in ("units", "validation", "plan", "bottlenecks", "sharded", "application", "paper")
     },
     "transports": {
         name: f"-m benchmarks.transports --only {name}" for name in ("metadata", "kills", "cost", "follow")

@@ -6,7 +6,8 @@ Four processes train a small model by gloo on CPUs, started by ``torchrun``. In 
 for 100 to 300 ms: while its batch is loaded, in forward, before a collective operation, or in a checkpoint. A
 delay is found if an incident has its time, its rank and its function as origin.
 
-The cost is the CPU time of the training loops, recorded and not in turn, and their wall time.
+The cost is the CPU time of the threads that train, recorded and not in turn, and the time of their loops.
+The latter says something only on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def train():
     dist.init_process_group("gloo")
     model = torch.nn.parallel.DistributedDataParallel(Net())
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    begin, cpu = time.perf_counter(), time.process_time()
+    begin, cpu = time.perf_counter(), time.thread_time()
     for step, (x, y) in enumerate(torch.utils.data.DataLoader(Batches(), batch_size=16)):
         now["step"] = step + 1
         optimiser.zero_grad()
@@ -95,7 +96,7 @@ def train():
             metrics(loss)
         if step % 20 == 19:
             save_checkpoint(model)
-    spent = {"wall_s": time.perf_counter() - begin, "cpu_s": time.process_time() - cpu}
+    spent = {"wall_s": time.perf_counter() - begin, "cpu_s": time.thread_time() - cpu}
     with open(f"{folder}/{rank}.json", "w") as file:
         json.dump(spent | {"truth": truth}, file)
     dist.barrier()
@@ -120,10 +121,9 @@ def main() -> None:
         plan = planned(options.steps, options.delays)
         run_training(options.python, folder, options.steps, plan, folder / "run")
         found = found_delays(folder, folder / "run")
-        print(f"found: {sum(found.values())} of {len(found)} delays")
-        for delay, is_found in found.items():
-            if not is_found:
-                print("  missed:", *delay)
+        print(f"found: {sum(map(bool, found.values()))} of {len(found)} delays", flush=True)
+        for delay, sentence in found.items():
+            print(" ", *delay, sentence or "missed")
         alone, recorded = [], []
         for number in range(options.rounds):
             run_training(options.python, folder, options.steps, (), None)
@@ -174,13 +174,14 @@ def costs(folder: Path) -> tuple[float, float]:
     return sum(one["cpu_s"] for one in said), max(one["wall_s"] for one in said)
 
 
-def found_delays(folder: Path, run: Path) -> dict[tuple[int, str, int], bool]:
-    """Whether each delay is the origin of an incident, by rank, function and time."""
+def found_delays(folder: Path, run: Path) -> dict[tuple[int, str, int], str]:
+    """Sentence of the incident whose origin each delay is, by rank, function and time; empty for none."""
     with open_run(RunDirectory(run)) as provenance:
         incidents = Incidents(provenance.reader).page(limit=SHOWN).incidents
     truth = [tuple(delay) for one in results(folder) for delay in one["truth"]]
     return {
-        (rank, place, us): any(is_of(one, rank, place, us) for one in incidents) for rank, place, us in truth
+        (rank, place, us): next((one.sentence for one in incidents if is_of(one, rank, place, us)), "")
+        for rank, place, us in truth
     }
 
 

@@ -38,6 +38,7 @@ PUBLIC = {
     "chimbuko.observe.namespaces.client.client": ("Namespace",),
     "chimbuko.workflow": (),
     "chimbuko.errors": (),
+    "chimbuko.plugins": (),
 }
 """Modules with the names of theirs that users meet; where none is given, all that they make public."""
 _REPOSITORY = re.compile(r"\[([^\]]+)\]\((?:\.\./)+((?!(?:start|howto|reference|internals|images)/)[^)]+)\)")

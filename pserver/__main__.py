@@ -15,6 +15,7 @@ from chimbuko.core.config import METRICS, AnalysisConfig
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.statistics.model import Model, load_model, save_model
 from chimbuko.core.statistics.schema import schema_of
+from chimbuko.pserver.leafserver import LeafPlace, LeafServer
 from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.server import Server, StateFile
 from chimbuko.pserver.state.runreport import write_report
@@ -83,6 +84,12 @@ class ServerPart:
             write_report(options.report, state.report(model))
 
 
+def leaf_server(options: argparse.Namespace) -> LeafServer:
+    """Return the leaf server that a command line describes."""
+    place = LeafPlace(options.leaf, options.leaves, options.parts, tuple(options.names))
+    return LeafServer(RunBroker.from_environment(options.run_id), schema_of(options.detector), place)
+
+
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Parse the command line of the server."""
     parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
@@ -98,6 +105,11 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--state", type=Path, help="file from which a server that is started again goes on")
     parser.add_argument("--state-copy", type=Path, help="file that gets a copy of it now and then")
     parser.add_argument("--metrics", help="answer Prometheus at [WHERE:]PORT; port 0 for any that is free")
+    parser.add_argument("--leaf", type=int, default=0, help="be the leaf server of this number, from 1")
+    parser.add_argument("--leaves", type=int, default=0, help="number of leaf servers")
+    parser.add_argument(
+        "--names", type=Path, action="append", default=[], help="file from which a leaf server goes on"
+    )
     parser.add_argument("--report", type=Path, help="file for all that is known at the end")
     return parser.parse_args(words)
 
@@ -107,7 +119,13 @@ def main() -> None:
     options = parsed(sys.argv[1:])
     wake = partial(wake_ourselves, options.run_id)
     try:
-        server = ServerPart(options, is_urgent=StopSignal(wake, signal.SIGTERM))
+        is_urgent = StopSignal(wake, signal.SIGTERM)
+        if options.leaf:
+            leaf, should_stop = leaf_server(options), StopSignal(wake)
+            say_ready(service="leaf server")
+            leaf.run(should_stop)
+            return
+        server = ServerPart(options, is_urgent)
         should_stop = StopSignal(wake)
         say_ready(service="pserver", **server.facts)
         server.run(should_stop)

@@ -101,6 +101,13 @@ class PostgresqlServer:
         self._execute(self._script.replace(_COPIED, name))
         return self._store(name)
 
+    def by_socket(self, store: str) -> str:
+        """The same store by way of a socket in the file system, which other network namespaces see, too."""
+        place, _, options = store.partition("?")
+        return (
+            f"{place.replace(f'127.0.0.1:{self._port}', '')}?host={self.folder}&port={self._port}&{options}"
+        )
+
     def _make_script(self) -> None:
         if not self._script:
             made = self.new_schema()

@@ -24,7 +24,7 @@ from chimbuko.runtime.process.lifetime import die_with_parent, log, say_ready
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.process.starting import uncollected
-from chimbuko.runtime.protocol.partition import writer_of_agent
+from chimbuko.runtime.protocol.partition import leaf_of_agent, writer_of_agent
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 RETRY_S = 0.2
@@ -52,11 +52,14 @@ def _connected(spec: AgentSpec, should_stop: StopSignal) -> tuple[RunBroker, Run
         The broker cannot be used, and there is nothing to wait for.
     """
     found_in = Path(spec.broker_file) if spec.broker_file else None
-    writer = writer_of_agent(spec.agent, spec.config.store_writers)
+    config = spec.config
+    writer = writer_of_agent(spec.agent, config.store_writers)
+    # Streams in lockstep wait for each other, and so for one server.
+    leaf = leaf_of_agent(spec.agent, 0 if config.lockstep else config.leaf_servers)
     while True:
         try:
-            broker = RunBroker.from_environment(spec.run, found_in, writer)
-            return broker, RunBroker.from_environment(spec.run, found_in, writer)
+            broker = RunBroker.from_environment(spec.run, found_in, writer, leaf)
+            return broker, RunBroker.from_environment(spec.run, found_in, writer, leaf)
         except ServiceError:
             if not spec.is_revived or should_stop():
                 raise

@@ -9,7 +9,7 @@ import numpy as np
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.kernels.callpaths import follow_paths, note_looks
-from chimbuko.core.arrays import BoolArray, Int64Array, Rows, UInt8Array, as_table
+from chimbuko.core.arrays import BoolArray, Float64Array, Int64Array, Rows, UInt8Array, as_table
 from chimbuko.core.calls.pathtable import MOST_PATHS, PATH_TIME, PathTable
 from chimbuko.core.calls.timekind import TimeKind, time_kind
 from chimbuko.core.kernels.paths import NONE, OTHERS
@@ -46,9 +46,9 @@ class CallPaths:
         self._handed_out = self._table.all[:0]
         self._times = np.zeros(1, PATH_TIME)
         """``PATH_TIME`` rows of what was handed out."""
-        self._kinds = np.zeros(1, np.int64)
+        self._kinds: Int64Array = np.zeros(1, np.int64)
         """``TimeKind`` of each path."""
-        self._told_us = np.zeros(len(TimeKind))
+        self._told_us: Float64Array = np.zeros(len(TimeKind))
         """Time by kind, of what is not handed out yet, up to the step before."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,10 +90,10 @@ class CallPaths:
         if len(kinds) < len(rows):
             new = rows["function"][len(kinds) :].tolist()
             self._kinds = kinds = np.append(kinds, [time_kind(names.timer_name(timer)) for timer in new])
-        total_us = np.bincount(kinds, rows["spent_us"], len(TimeKind))
+        total_us: Float64Array = np.bincount(kinds, rows["spent_us"], len(TimeKind))
         step_us = total_us - self._told_us
         self._told_us = total_us
-        return np.maximum(step_us, 0.0).astype(np.int64).tolist()
+        return [max(0, int(us)) for us in step_us.tolist()]
 
     def callers(self, called: BoolArray, is_passed_on: UInt8Array) -> BoolArray:
         """Return which functions call any of these, bool[timers]; where ``is_passed_on`` is set for a caller,

@@ -1,7 +1,7 @@
 """What our recorder costs an MPI program: ns per call beside an empty wrapper and beside TAU, and part of a
 halo's run time, alone and with the whole analysis on the same cores.
 
-    python -m benchmarks.recorder [--only events|hooks|halo] [--rounds N] [--json]
+    python -m benchmarks.recorder [--only events|hooks|openmp|halo] [--rounds N] [--json]
     python -m benchmarks.recorder --apps NAME COMMAND 'COMMAND WITH HOOKS' [--apps ...] [--rounds N]
 
 Needs an mpicc: that of the mpich wheel, or another one on the PATH. TAU is measured where a tau_exec for
@@ -45,7 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", choices=("events", "hooks", "halo"))
+    parser.add_argument("--only", choices=("events", "hooks", "openmp", "halo"))
     parser.add_argument(
         "--apps",
         nargs=3,
@@ -67,6 +67,8 @@ def main() -> int:
             found["events_ns"] = events(folder, options.rounds)
         if options.only in (None, "hooks"):
             found["hooks_ns"] = hooks(folder, options.rounds)
+        if options.only in (None, "openmp"):
+            found["openmp_ns"] = openmp(folder, options.rounds)
         if options.only in (None, "halo"):
             found["halo"] = halo(folder, options.rounds)
     print(json.dumps(found) if options.as_json else table(found))
@@ -140,6 +142,26 @@ def hooks(folder: Path, rounds: int) -> dict[str, float]:
     return {"empty": empty, "left out": left_out}
 
 
+def openmp(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
+    """ns of CPU time that a region and a loop cost a thread, by the compiler that is there."""
+    streams = {"TAU_ADIOS2_FILENAME": str(folder / "tau-openmp")}
+    found = {}
+    for compiler in filter(shutil.which, ("gcc", "clang")):
+        program = folder / f"openmp-{compiler}"
+        words = [compiler, "-O2", "-fopenmp", str(HERE / "openmp.c"), "-o", str(program)]
+        if subprocess.run(words, capture_output=True).returncode:
+            continue
+        taken = [
+            (output([program]), output([*TRACE, "--overhead", "100%", program], **streams))
+            for _ in range(rounds)
+        ]
+        costs = [[own - plain for plain, own in zip(*pair, strict=True)] for pair in taken]
+        found[compiler] = {
+            what: statistics.median(cost[at] for cost in costs) for at, what in enumerate(("region", "loop"))
+        }
+    return found
+
+
 def halo(folder: Path, rounds: int) -> dict[str, Any]:
     """Run time with the recorder, and with the analysis beside it, over that without; the rate of calls."""
     program = build("halo.c", folder / "halo", "-finstrument-functions")
@@ -208,6 +230,10 @@ def table(found: Mapping[str, object]) -> str:
             lines.append(f"| {kind} | {' | '.join(f'{value:.0f}' for value in values)} |")
     if isinstance(of_hooks := found.get("hooks_ns"), dict):
         lines += ["", ", ".join(f"{name}: {ns:.1f} ns a hook" for name, ns in of_hooks.items())]
+    if isinstance(of_openmp := found.get("openmp_ns"), dict):
+        for compiler, costs in of_openmp.items():
+            told = ", ".join(f"{ns:.0f} ns a {what}" for what, ns in costs.items())
+            lines += ["", f"OpenMP of {compiler}, for each thread: {told}"]
     if isinstance(cost := found.get("halo"), dict):
         cores, load, rounds = os.cpu_count(), os.getloadavg()[0], cost["rounds"]
         rate = f"{cost['calls_per_second']:,.0f}"

@@ -1,7 +1,7 @@
 """How far the pipeline goes: parts measured for real loads, and simulated for up to 100,000 ranks.
 
 Run: python -m benchmarks.scaling --measure [--more] [--seconds S]    (14 minutes on two quiet cores)
-     python -m benchmarks.scaling [--only units validation plan bottlenecks]
+     python -m benchmarks.scaling [--only units validation plan bottlenecks sharded application paper]
 
 With --measure the services of a run serve simulated nodes, and agents read real streams; what they take is
 kept in measured.json beside this file, and unit costs that follow from it in the package, where ``chimbuko
@@ -25,8 +25,9 @@ from benchmarks.scaling.loads import Measured, known, measure_all
 from chimbuko.plan import unitcosts
 from chimbuko.plan.bottleneck import bottleneck, full_at
 from chimbuko.plan.loads import Pipeline
+from chimbuko.plan.noise import effects
 from chimbuko.plan.simulation import simulate
-from chimbuko.plan.unitcosts import READERS, SERVICES, UnitCosts, measured
+from chimbuko.plan.unitcosts import KEEPER, READERS, SERVICES, UnitCosts, measured
 
 COSTS = Path(unitcosts.__file__).with_name(unitcosts.FILE)
 COUNTS_FROM = 0.02
@@ -171,6 +172,71 @@ def bottlenecks_table(costs: UnitCosts) -> str:
     return table(heads, rows)
 
 
+SHARDED = {
+    "10,000 ranks, as it is": Pipeline(10_000, 8),
+    "72,000 ranks, as it is": Pipeline(72_000, 8),
+    "72,000 ranks, 4 writers, period 5 s": Pipeline(
+        72_000, 8, period_s=5.0, store_writers=4, store="postgresql"
+    ),
+    "100,000 ranks, as it is": Pipeline(100_000, 8),
+    "100,000 ranks, 4 writers, period 10 s": Pipeline(
+        100_000, 8, period_s=10.0, store_writers=4, store="postgresql"
+    ),
+}
+"""Runs of the largest machines, on nodes of 8 ranks, before and after what gives all parts room."""
+PAPER = {80: -0.54, 160: -0.47, 320: 0.40, 640: -0.07, 1_280: 8.13, 2_560: 6.29}
+"""What Chimbuko added to the run time of the paper's program beside TAU, in percent, by ranks (table I)."""
+UNSEEN = 0.006
+"""Share that the paper's runs up to 640 ranks may have lost unseen: they scatter by that much."""
+
+
+def sharded_table(costs: UnitCosts) -> str:
+    """Runs on nodes of 8 ranks: the share of its cores that each part takes."""
+    heads = ("run", *SERVICES, KEEPER, "model's lag, s", "store's lag, s")
+    rows = []
+    for name, run in SHARDED.items():
+        found = simulate(run, costs)
+        shares = {part.load.part: f"{part.load.share:.0%}" for part in found.parts}
+        lags = (f"{found.model_lag_s:.2f}", f"{found.store_lag_s:.2f}")
+        rows.append((name, *(shares.get(part, "") for part in (*SERVICES, KEEPER)), *lags))
+    return table(heads, rows)
+
+
+def application_table(costs: UnitCosts) -> str:
+    """What the analysis adds to an application whose ranks meet every 10 ms, or every second."""
+    ways = [one.where for one in effects(Pipeline(1_000), costs)]
+    heads = ("ranks", *(f"{way}; meet every {text}" for text in ("10 ms", "1 s") for way in ways))
+    rows = []
+    for ranks in (2, 8, 80, 640, 1_280, 2_560, 10_000, 72_000, 100_000):
+        cells = []
+        for meets_s in (0.01, 1.0):
+            found = {one.where: one.added_share for one in effects(Pipeline(ranks), costs, meets_s)}
+            cells += [f"{100 * found[way]:.2f} %" for way in ways]
+        rows.append((f"{ranks:,}", *cells))
+    return table(heads, rows)
+
+
+def paper_table() -> str:
+    """Most that waits for the largest of n delays add to the paper's program, by what it lost at 640 ranks.
+
+    Twice the ranks meet at most twice as many delays, and where the same work is divided among them their
+    collectives come up to twice as often.
+    """
+    rows = []
+    for ranks, was in PAPER.items():
+        grown = max(ranks / 640, 1.0)
+        rows.append(
+            (
+                f"{ranks:,}",
+                f"{was:+.2f} %",
+                f"{100 * UNSEEN * grown:.1f} %",
+                f"{100 * UNSEEN * grown**2:.1f} %",
+            )
+        )
+    heads = ("ranks", "the paper's Chimbuko adds", "at most, by ranks", "and by shorter steps")
+    return table(heads, rows)
+
+
 def _digits(value: float) -> str:
     return "" if not value else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
@@ -186,6 +252,9 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "validation": lambda: validation_table(known(), measured()),
     "plan": lambda: plan_table(measured()),
     "bottlenecks": lambda: bottlenecks_table(measured()),
+    "sharded": lambda: sharded_table(measured()),
+    "application": lambda: application_table(measured()),
+    "paper": paper_table,
 }
 
 

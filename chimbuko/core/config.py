@@ -64,6 +64,7 @@ def least_calls(detector: str) -> int:
 
 MOST_PARTS = 16
 MOST_WRITERS = 16
+MOST_LEAVES = 64
 """Maximum number of parts of the parameter server: what more could merge, a broker cannot carry."""
 
 
@@ -120,6 +121,10 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Size of a stream's flight recorder, which holds the newest raw rows; 0 for none."""
     server_parts: int = 1
     """Number of processes of the parameter server, up to 16, where one is not enough for all ranks."""
+    leaf_servers: int = 0
+    """Number of servers, up to 64, that each merge what some of the agents learn, for the parameter server;
+    0 for none.
+    """
     store_writers: int = 1
     """Number of processes, up to 16, that write into the store, each what some of the agents find."""
     node_samples: bool = True

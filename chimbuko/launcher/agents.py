@@ -6,7 +6,6 @@ write it one after the other are instances, and do no harm (``chimbuko.ad.stream
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import time
@@ -32,6 +31,7 @@ from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.supervisor import ServiceGroup
+from chimbuko.runtime.process.unnamedfile import unnamed_file
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
@@ -311,7 +311,7 @@ class Agents:
             is_revived=options.is_revived,
         )
         # In memory: $TMPDIR may be full. It lives as long as this process, for agents that are started again.
-        file = os.memfd_create(name)
+        file = unnamed_file(name)
         with open(file, "wb", closefd=False) as content:
             content.write(msgspec.json.encode(spec))
         secret = {BROKER_VARIABLE: self._broker_url}

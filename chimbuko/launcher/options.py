@@ -9,7 +9,7 @@ import msgspec
 
 from chimbuko.capture.follow.limits import Limits
 from chimbuko.capture.trace.discovery import StreamName, Transport
-from chimbuko.core.config import MOST_PARTS, MOST_WRITERS, AnalysisConfig
+from chimbuko.core.config import MOST_LEAVES, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import number_of
 from chimbuko.launcher.services.choices import ServiceChoices
@@ -207,6 +207,8 @@ def _check(config: AnalysisConfig) -> None:
             raise ConfigError(f"{name} must not be {value}; at least {least} is possible")
     if not 1 <= config.server_parts <= MOST_PARTS:
         raise ConfigError(f"a server of {config.server_parts} parts is not possible; give 1 to {MOST_PARTS}")
+    if not 0 <= config.leaf_servers <= MOST_LEAVES:
+        raise ConfigError(f"{config.leaf_servers} leaf servers are not possible; give 0 to {MOST_LEAVES}")
     if not 1 <= config.store_writers <= MOST_WRITERS:
         raise ConfigError(
             f"{config.store_writers} writers of the store are not possible; give 1 to {MOST_WRITERS}"

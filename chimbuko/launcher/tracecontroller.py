@@ -32,6 +32,7 @@ from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.starting import fork
+from chimbuko.runtime.process.unnamedfile import unnamed_file
 from chimbuko.runtime.process.wakeup import Wakeup
 from chimbuko.runtime.runs.directory import RunDirectory, claim_name
 from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
@@ -143,7 +144,7 @@ class TraceController:
             workers=trace.workers,
         )
         # In memory: $TMPDIR may be full.
-        file = os.memfd_create("offline")
+        file = unnamed_file("offline")
         os.write(file, msgspec.json.encode(spec))
         service = Service(
             "analysis",

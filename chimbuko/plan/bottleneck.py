@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from chimbuko.plan.loads import Pipeline, loads
 from chimbuko.plan.placingadvice import MOST_STEP_BYTES
 from chimbuko.plan.simulation import ROW_BYTES
-from chimbuko.plan.unitcosts import READERS, UnitCosts
+from chimbuko.plan.unitcosts import KEEPER, READERS, UnitCosts
 
 ROOM = 0.8
 """Share of a core that a part may ask for; one that asks for more has none left for what comes at once."""
 MOST_RANKS = 1 << 24
 PERIODS_S = (2.0, 5.0, 10.0, 20.0)
 PARTS = (2, 4, 8)
+WRITERS = (2, 4, 8, 16)
 AGENT_CORES = (2.0, 4.0, 8.0, 16.0)
 FEWER = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 """Share of the abnormal calls that remains where fewer are recorded."""
@@ -23,6 +24,7 @@ ELSE = {
     "broker": "divide the run: a run of its own for each program",
     "server": "divide the run: a run of its own for each program",
     "writer": "keep fewer abnormal calls (--threshold), or divide the run: a run of its own for each program",
+    KEEPER: "keep fewer abnormal calls (--threshold): what it cannot explain in time, it explains at the end",
     "dashboard": "leave the dashboard out, by which the run loses nothing (--no-dashboard)",
     "serve": "divide the run: a run of its own for each program",
 }
@@ -68,48 +70,49 @@ def full_at(part: str, run: Pipeline, costs: UnitCosts) -> int | None:
 
 
 def _remedy(run: Pipeline, costs: UnitCosts) -> str:
-    """Return the remedy that gives all parts room, the fullest first; words where nothing helps that can be
-    computed.
+    """Return the least change that gives all parts room, or the one that leaves fewest of them full and words
+    for these.
     """
-    changed, words = run, dict[str, str]()
-    while True:
-        full = [one for one in loads(changed, costs) if one.share > ROOM and one.part not in words]
-        if not full:
-            return "; ".join(filter(None, [_options(run, changed), *dict.fromkeys(words.values())]))
-        part = max(full, key=lambda one: one.share).part
-        found = (one for one in _changes(changed, part) if _share(part, one, costs) <= ROOM)
-        helped = next(found, None)
-        if helped is None:
-            words[part] = ELSE[part]
-        else:
-            changed = helped
+
+    def full(one: Pipeline) -> list[str]:
+        return [load.part for load in loads(one, costs) if load.share > ROOM]
+
+    fewest, least = full(run), run
+    for changed in _changes(run, costs) if fewest else ():
+        left = full(changed)
+        if len(left) < len(fewest):
+            fewest, least = left, changed
+        if not left:
+            break
+    return "; ".join(filter(None, [_options(run, least), *dict.fromkeys(ELSE[part] for part in fewest)]))
 
 
 def _share(part: str, run: Pipeline, costs: UnitCosts) -> float:
     return next(one.share for one in loads(run, costs) if one.part == part)
 
 
-def _changes(run: Pipeline, part: str) -> Iterator[Pipeline]:
-    """Return the settings that can be changed for a part, the least change first."""
-    if part == READERS:
-        yield from (replace(run, agent_cores=cores) for cores in AGENT_CORES if cores > run.agent_cores)
+def _changes(run: Pipeline, costs: UnitCosts) -> Iterator[Pipeline]:
+    """Return the settings that can be changed, the least change first: abnormal calls are given up last."""
     most_s = MOST_STEP_BYTES / (run.rows_per_s * ROW_BYTES)
     longer = [one for one in PERIODS_S if run.period_s < one and not run.period_s <= most_s < one]
-    periods = [run.period_s, *longer]
-    if part == "writer":
-        fewer = [
-            replace(run, period_s=period_s, findings_per_s=share * run.findings_per_s)
-            for period_s in periods
-            for share in FEWER
-        ]
-        yield from sorted(fewer, key=lambda one: one.period_s / max(one.findings_per_s, 1e-9))
-        return
-    for period_s in periods:
-        for count in (
-            run.server_parts,
-            *(one for one in PARTS if part == "server" and one > run.server_parts),
-        ):
-            yield replace(run, period_s=period_s, server_parts=count)
+    parts = [run.server_parts, *(one for one in PARTS if one > run.server_parts)]
+    # Several share a store only where they need not take turns.
+    stores = [(run.store_writers, run.store)]
+    stores += [(one, "postgresql") for one in WRITERS if one > run.store_writers]
+    for share in FEWER:
+        for period_s in (run.period_s, *longer):
+            slower = replace(run, period_s=period_s, findings_per_s=share * run.findings_per_s)
+            slower = replace(slower, agent_cores=_agent_cores(slower, costs))
+            for writers, store in stores:
+                for count in parts:
+                    yield replace(slower, store_writers=writers, store=store, server_parts=count)
+
+
+def _agent_cores(run: Pipeline, costs: UnitCosts) -> float:
+    """Return the fewest cores of a node on which its readers have room; what they have if none is enough."""
+    more = [run.agent_cores, *(cores for cores in AGENT_CORES if cores > run.agent_cores)]
+    fits = (one for one in more if _share(READERS, replace(run, agent_cores=one), costs) <= ROOM)
+    return next(fits, run.agent_cores)
 
 
 def _options(run: Pipeline, changed: Pipeline) -> str:
@@ -117,6 +120,8 @@ def _options(run: Pipeline, changed: Pipeline) -> str:
     options, others = [], []
     if changed.server_parts != run.server_parts:
         options.append(f"--server-parts {changed.server_parts}")
+    if changed.store_writers != run.store_writers:
+        options.append(f"--store-writers {changed.store_writers} --store postgresql://…")
     if changed.period_s != run.period_s:
         options.append(f"--period {changed.period_s:g}")
     if changed.agent_cores != run.agent_cores:

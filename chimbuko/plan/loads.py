@@ -7,10 +7,37 @@ from dataclasses import dataclass
 import msgspec
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.unitcosts import READERS, SERVICES, UnitCosts, Units
+from chimbuko.plan.unitcosts import KEEPER, READERS, SERVICES, PartCosts, UnitCosts, Units
 
 _HALVINGS = 20
 """Number of halvings that find the share of time in which a core is busy, to a millionth."""
+
+
+@dataclass(frozen=True)
+class SharedStore:
+    """Costs of several writers that share one store, of one unit of all their work."""
+
+    writer: Units
+    """CPU time of a writer."""
+    serial: Units
+    """Time in which all other writers wait."""
+
+
+STORES = {
+    "sqlite": SharedStore(
+        Units(second=0.0226, step=26.5e-6, finding=62e-6), Units(step=1 / 45_000, finding=1 / 25_000)
+    ),
+    "postgresql": SharedStore(
+        Units(second=0.0226, step=39e-6, finding=74e-6), Units(step=1e-6, finding=7e-6)
+    ),
+}
+"""Measured with two writers and their keeper at full speed: ``python benchmarks/store.py``."""
+KEEPER_COSTS = PartCosts(
+    Units(second=0.0226 + 0.2, finding=113e-6), Units(second=64e6, rank=4_800.0), Units(second=0.3)
+)
+"""Costs of the keeper; of a second the share of a core that it may take for its looks (``MOST_SHARE``)."""
+KEPT_PER_S = 2_000.0
+"""Abnormal calls that the keeper explains in a second while the run goes on; the rest come at its end."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +56,9 @@ class Pipeline:
     agent_cores: float = 1.0
     """Cores of a node for its agent and readers."""
     server_parts: int = 1
+    store_writers: int = 1
+    store: str = "sqlite"
+    """Engine of the store, ``sqlite`` or ``postgresql``."""
     service_cores: float = 8.0
     """Cores of the services' node; no process of theirs fills more than one."""
 
@@ -42,10 +72,12 @@ class Pipeline:
         """
         for name in (
             *("ranks", "per_node", "period_s", "rows_per_s"),
-            *("agent_cores", "server_parts", "service_cores"),
+            *("agent_cores", "server_parts", "store_writers", "service_cores"),
         ):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name}: {getattr(self, name):g} is given; it is a positive number")
+        if self.store not in STORES:
+            raise ConfigError(f"store: {self.store!r} is given; it is {' or '.join(STORES)}")
         if not 0 <= self.findings_per_s < float("inf"):
             raise ConfigError(f"findings_per_s: {self.findings_per_s:g} is given; it is 0 or more")
 
@@ -111,19 +143,44 @@ def part_work(part: str, run: Pipeline, busy: float = 1.0) -> Units:
     if part == READERS:
         return node_work(run)
     work = work_of(run)
+    if part == KEEPER:
+        return msgspec.structs.replace(work, finding=min(work.finding, KEPT_PER_S))
     # A message is cut into one for each part, and what is of ranks or functions is divided.
-    names = ("rank", "step", "finding") if part == "server" else ()
-    changed = {name: getattr(work, name) / run.server_parts for name in names}
+    parts = {"server": run.server_parts, "writer": _writers_at_once(run, work)}.get(part, 1.0)
+    changed = {name: getattr(work, name) / parts for name in ("rank", "step", "finding")}
     if part == "broker":
         changed["message"] = work.message * run.server_parts
     work = msgspec.structs.replace(work, **changed)
     return msgspec.structs.replace(work, cold_step=(1.0 - busy) * work.step)
 
 
+def _writers_at_once(run: Pipeline, work: Units) -> float:
+    """Return how many of the writers can work at the same time: some of the work waits for that of others."""
+    if run.store_writers == 1:
+        return 1.0
+    shared = STORES[run.store]
+    both = msgspec.structs.replace(work, second=0.0)
+    return max(min(run.store_writers, shared.writer.of(both) / max(shared.serial.of(both), 1e-12)), 1.0)
+
+
+def services(run: Pipeline) -> tuple[str, ...]:
+    """Return the parts on the node of the services."""
+    return SERVICES if run.store_writers == 1 else (*SERVICES, KEEPER)
+
+
+def costs_of(run: Pipeline, costs: UnitCosts) -> UnitCosts:
+    """Return the costs of a run's own parts: of several writers each takes other ones than a single one."""
+    if run.store_writers == 1:
+        return costs
+    writer = msgspec.structs.replace(costs.parts["writer"], cpu_s=STORES[run.store].writer)
+    return msgspec.structs.replace(costs, parts={**costs.parts, "writer": writer, KEEPER: KEEPER_COSTS})
+
+
 def loads(run: Pipeline, costs: UnitCosts) -> tuple[Load, ...]:
     """Return the loads of all parts, in the order in which the trace passes them."""
     found = []
-    for part in (READERS, *SERVICES):
+    costs = costs_of(run, costs)
+    for part in (READERS, *services(run)):
         cost, work = costs.parts[part], part_work(part, run, _busy(part, run, costs))
         cores = cost.cpu_s.of(work)
         has = run.agent_cores if part == READERS else min(1.0, run.service_cores)
@@ -145,7 +202,7 @@ def _busy(part: str, run: Pipeline, costs: UnitCosts) -> float:
     # The busier it is the less each step takes: there is one share at which both agree.
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        of_all = sum(asked(one, middle) for one in SERVICES) / run.service_cores
+        of_all = sum(asked(one, middle) for one in services(run)) / run.service_cores
         if max(asked(part, middle), of_all) > middle:
             low = middle
         else:

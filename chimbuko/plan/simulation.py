@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array
-from chimbuko.plan.loads import Load, Pipeline, loads, work_of
-from chimbuko.plan.unitcosts import READERS, SERVICES, PartCosts, UnitCosts, Units
+from chimbuko.plan.loads import Load, Pipeline, costs_of, loads, services, work_of
+from chimbuko.plan.unitcosts import READERS, PartCosts, UnitCosts, Units
 
 STREAM_LIMIT_BYTES = 64e6
 """Limit of a stream's unread steps, in bytes; beyond it the oldest are dropped (``--trace-limit``)."""
@@ -73,6 +73,7 @@ def simulate(run: Pipeline, costs: UnitCosts, seconds: float = 20.0, seed: int =
     random = np.random.default_rng(seed)
     tick_s = seconds / TICKS
     of_part = {one.part: one for one in loads(run, costs)}
+    costs = costs_of(run, costs)
     found = {READERS: _node(run, costs, of_part[READERS], tick_s, random)}
     services, put_off = _services(run, costs, of_part, tick_s, random)
     work = work_of(run)
@@ -115,28 +116,28 @@ def _services(
     """
     arrivals, messages = dict[str, list[float]](), [0.0] * TICKS
     phases = _phases(run.nodes, run.period_s, tick_s, random)
-    for part in SERVICES:
+    parts = services(run)
+    for part in parts:
         cost, work = costs.parts[part].cpu_s, of_part[part].work
         arrivals[part] = _spread(cost, work, phases, tick_s, random).tolist()
         if part == "server":
             messages = (cost.message * work.message * tick_s * phases).tolist()
-    waiting = dict.fromkeys(SERVICES, 0.0)
-    lags = {part: np.empty(TICKS) for part in SERVICES}
+    waiting = dict.fromkeys(parts, 0.0)
+    lags = {part: np.empty(TICKS) for part in parts}
     put_off_s = 0.0
     for at in range(TICKS):
-        for part in SERVICES:
+        for part in parts:
             waiting[part] += arrivals[part][at]
         if waiting["server"] > run.period_s:
             waiting["server"] -= messages[at]
             put_off_s += messages[at]
-        served = _shared({part: min(waiting[part], tick_s) for part in SERVICES}, run.service_cores * tick_s)
-        for part in SERVICES:
+        served = _shared({part: min(waiting[part], tick_s) for part in parts}, run.service_cores * tick_s)
+        for part in parts:
             rate = served[part] / tick_s if waiting[part] > served[part] else 1.0
             lags[part][at] = waiting[part] / max(rate, 1e-9)
             waiting[part] -= served[part]
     found = {
-        part: _part(of_part[part], lags[part], costs.parts[part], waiting[part], 0.0, 0.0)
-        for part in SERVICES
+        part: _part(of_part[part], lags[part], costs.parts[part], waiting[part], 0.0, 0.0) for part in parts
     }
     return found, put_off_s / max(sum(messages), 1e-12)
 

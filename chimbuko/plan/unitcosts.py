@@ -11,6 +11,8 @@ READERS = "readers"
 """Parts on each node with ranks: the processes of its streams, and its agent."""
 SERVICES = ("broker", "server", "writer", "dashboard", "serve")
 """Processes on the node of the services."""
+KEEPER = "keeper"
+"""Process beside several writers of one store, which explains what these have stored."""
 FILE = "unitcosts.json"
 """File of measured costs, written by ``python -m benchmarks.scaling --measure``."""
 

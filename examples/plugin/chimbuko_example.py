@@ -77,7 +77,7 @@ CSV = ExportFormat("chimbuko_example:write_csv", "a table of calls", "csv")
 
 def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Any]:
     """Yield the calls of a file, whose lines are RANK FUNCTION BEGIN_US END_US."""
-    rows = []
+    rows: list[tuple[int, int, int, int, int, int]] = []
     for line in path.read_text().splitlines()[1:]:
         rank, function, begin_us, end_us = line.split()
         process = catalogue.process((source, rank))

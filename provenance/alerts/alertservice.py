@@ -10,7 +10,9 @@ from typing import cast
 import msgspec
 from sqlalchemy import Engine
 
+from chimbuko.provenance.alerts.alert import Alert
 from chimbuko.provenance.alerts.alerting import Alerting
+from chimbuko.provenance.alerts.calls import CallAlert
 from chimbuko.provenance.alerts.events import (
     AgentsSeen,
     Event,
@@ -21,6 +23,7 @@ from chimbuko.provenance.alerts.events import (
 )
 from chimbuko.provenance.alerts.sink import Sink
 from chimbuko.provenance.alerts.sinkqueue import SinkQueue
+from chimbuko.provenance.incidents.marks import SILENT, marks_of, silent_functions
 from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.events import StoreEvent
@@ -79,12 +82,25 @@ class AlertService:
         for instruction in self._alerting.handle(event):
             match instruction:
                 case Send():
-                    self._unsent.append(instruction)
+                    if not self._is_silent(instruction.alert, engine):
+                        self._unsent.append(instruction)
                 case LookAtAgents():
                     self._handle(self._agents(), engine)
                 case LookForStandstills():
                     found = list(standstills(Provenance(engine, self._run_id)))
                     self._handle(StandstillsSeen(time.monotonic(), found), engine)
+
+    def _is_silent(self, alert: Alert, engine: Engine) -> bool:
+        """Return whether somebody has marked what an alert is about as known, or to be ignored."""
+        reader = Provenance(engine, self._run_id).reader
+        marks = marks_of(reader)
+        mark = marks.get(alert.about)
+        if mark is not None and mark.state in SILENT:
+            return True
+        # Whatever costs time by a function again and again is known, not each call of it.
+        return isinstance(alert, CallAlert) and (alert.program, alert.function) in silent_functions(
+            reader, marks
+        )
 
     def _agents(self) -> AgentsSeen:
         now_us = time.time_ns() // 1000

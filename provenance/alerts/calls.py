@@ -37,6 +37,11 @@ class CallAlert(Alert, frozen=True, kw_only=True, tag="call"):
     incident: str
     """Id of the incident that the call is part of, as far as it is known now; empty while it is not."""
 
+    @property
+    def about(self) -> str:
+        """Return the id of the incident or finding, whose mark counts."""
+        return self.incident
+
 
 class _Function(msgspec.Struct):
     reported_at_s: float

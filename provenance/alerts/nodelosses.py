@@ -29,6 +29,11 @@ class LossAlert(Alert, frozen=True, kw_only=True, tag="loss"):
     cost_us: float
     """Core time lost so far, on all ranks."""
 
+    @property
+    def about(self) -> str:
+        """Return the id of the incident or finding, whose mark counts."""
+        return self.incident
+
 
 class LossAlerts(AlertKind):
     """Alerts about incidents whose origin is no call, once they have cost enough."""

@@ -33,6 +33,11 @@ class RecurrenceAlert(Alert, frozen=True, kw_only=True, tag="finding"):
     is_growth: bool
     """Whether there was an alert about the finding before, when it had cost a tenth or less."""
 
+    @property
+    def about(self) -> str:
+        """Return the id of the incident or finding, whose mark counts."""
+        return self.finding
+
 
 class RecurrenceAlerts(AlertKind):
     """Alerts about what recurs."""

@@ -151,6 +151,6 @@ def _curve(dated: Sequence[DatedTimes]) -> tuple[Float64Array, Float64Array]:
     for begin_us, end_us, times in dated:
         times_us += [begin_us, max(begin_us, end_us)]
         values.append(total)
-        total = tuple(a + b for a, b in zip(total, times, strict=True))
+        total = (total[0] + times[0], total[1] + times[1], total[2] + times[2])
         values.append(total)
     return np.array(times_us, np.float64), np.array(values)

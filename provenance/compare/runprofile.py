@@ -19,6 +19,7 @@ from chimbuko.core.statistics.schema import stored_columns
 from chimbuko.observe.namespaces.analyses.metricfinding import FindingKey
 from chimbuko.provenance.compare.levels import Level, level_of, level_of_all, level_of_mean
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.marks import MarkState
 from chimbuko.provenance.incidents.metricfindings import metric_findings
 from chimbuko.provenance.nodes.nodelist import all_thread_times
 from chimbuko.provenance.query.run import Provenance
@@ -218,8 +219,8 @@ def read_profile(
     span = provenance.steps.time_range()
     duration_us = span[1] - span[0] if span else 0
     incidents = Incidents(provenance.reader)
-    again = incidents.recurrences()
-    listed = incidents.page(limit=1, with_short=True)
+    again = [one for one in incidents.recurrences() if one.mark != MarkState.IGNORED]
+    listed = incidents.page(limit=1, with_short=True, with_ignored=False)
     return RunProfile(
         info.id,
         info.name,

@@ -69,6 +69,8 @@ CALL_LIMIT = 1_000_000
 """Calls or rows that a DataFrame has at most unless another number is given: 170 MB."""
 DETAIL_LIMIT = 10_000
 """Calls whose messages or counters are read at most unless another number is given: 0.1 ms each."""
+MOST_SHOWN = 10
+"""Incidents that a notebook shows with a run."""
 _RANK_NAMES = {
     "total": "anomalies",
     "mean": "mean_per_step",
@@ -129,6 +131,8 @@ class Run:
             "calls": f"{sum(stream.calls for stream in streams):,}",
             "anomalies": f"{sum(stream.anomalies for stream in streams):,}",
         }
+        worst = Incidents(self._provenance.reader).page(MOST_SHOWN, 0, "cost_us", False)
+        figures |= {one.id: one.sentence for one in worst.incidents}
         rows = (f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in figures.items())
         return f"<table>{''.join(rows)}</table>"
 

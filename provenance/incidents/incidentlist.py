@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import re
-from collections.abc import Iterator
-from typing import Any, Literal
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select
@@ -14,10 +16,12 @@ from chimbuko.causes.part import HELD_UP
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind, recurrence_id
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.unpacking import unpacked
+from chimbuko.provenance.incidents.marks import Mark, MarkState, marks_of, remove_mark, write_mark
 from chimbuko.provenance.query.names import is_current
 from chimbuko.provenance.query.rows import AnyRow
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
+from chimbuko.runtime.runs.directory import RunDirectory
 
 IncidentSort = Literal["cost_us", "begin_us"]
 # Made once, while this module is loaded by one thread: a dashboard has died within msgspec, once, while its
@@ -52,6 +56,10 @@ class IncidentSummary(msgspec.Struct, frozen=True):
     cost_us: float
     """Core time lost on all ranks."""
     sentence: str
+    mark: str = ""
+    """State by its mark, as ``MarkState`` has them; empty without one."""
+    note: str = ""
+    marked_by: str = ""
 
 
 class IncidentDetails(msgspec.Struct, frozen=True):
@@ -69,6 +77,10 @@ class RecurrenceSummary(msgspec.Struct, frozen=True):
     id: str
     sentence: str
     recurrence: Recurrence
+    mark: str = ""
+    """State by its mark, as ``MarkState`` has them; empty without one."""
+    note: str = ""
+    marked_by: str = ""
 
 
 class IncidentPage(msgspec.Struct, frozen=True):
@@ -98,7 +110,13 @@ class Incidents:
         self._reader = reader
 
     def page(
-        self, limit: int = 50, offset: int = 0, sort: IncidentSort = "cost_us", with_short: bool = False
+        self,
+        limit: int = 50,
+        offset: int = 0,
+        sort: IncidentSort = "cost_us",
+        with_short: bool = False,
+        with_ignored: bool = True,
+        times: tuple[int, int] | None = None,
     ) -> IncidentPage:
         """Return a page of the list, the most costly or the first in time first.
 
@@ -106,14 +124,24 @@ class Incidents:
         ----------
         with_short
             Whether short delays that are reported together, as interruptions, are listed, too.
+        with_ignored
+            Whether incidents that are marked as ignored are listed, too.
+        times
+            Begin and end, in µs since the epoch, of the time in which incidents are wanted; None for all.
         """
+        marks = marks_of(self._reader)
         shown = self._condition(with_short)
+        if times is not None:
+            shown = and_(shown, INCIDENTS.c.begin_us <= times[1], INCIDENTS.c.end_us >= times[0])
+        if not with_ignored:
+            shown = and_(shown, INCIDENTS.c.number.not_in(_ignored(marks)))
         column = INCIDENTS.c[sort]
         order = (column.desc() if sort == "cost_us" else column.asc(), INCIDENTS.c.number)
         rows = self._reader.rows(select(*_SHOWN).where(shown).order_by(*order).limit(limit).offset(offset))
         sums = select(func.count(), func.coalesce(func.sum(INCIDENTS.c.cost_us), 0.0)).where(shown)
         ((total, cost_us),) = self._reader.rows(sums)
-        return IncidentPage([self._summary(row) for row in rows], int(total), float(cost_us))
+        listed = [marked(self._summary(row), marks) for row in rows]
+        return IncidentPage(listed, int(total), float(cost_us))
 
     def one(self, wanted: str) -> IncidentDetails:
         """Return an incident by its id; where it became part of another, return that one.
@@ -132,7 +160,8 @@ class Incidents:
             row = rows[0]
             seen.add(number)
             if not row.merged_into or row.merged_into in seen:
-                return IncidentDetails(self._summary(row), row.is_gone, _unpacked(row.details))
+                summary = marked(self._summary(row), marks_of(self._reader))
+                return IncidentDetails(summary, row.is_gone, _unpacked(row.details))
             number = row.merged_into
         raise ConfigError(f"incident {wanted!r}: not in this run; 'chimbuko incidents' lists those that are")
 
@@ -150,15 +179,18 @@ class Incidents:
 
     def recurrences(self) -> list[RecurrenceSummary]:
         """Return the recurring findings, the most costly first."""
-        columns = RECURRENCES.c
+        columns, marks = RECURRENCES.c, marks_of(self._reader)
         statement = select(columns.number, columns.sentence, columns.details).where(
             columns.run == self._reader.run
         )
         return [
-            RecurrenceSummary(
-                recurrence_id(row.number),
-                row.sentence,
-                _recurrences.decode(unpacked(row.details)),
+            marked(
+                RecurrenceSummary(
+                    recurrence_id(row.number),
+                    row.sentence,
+                    _recurrences.decode(unpacked(row.details)),
+                ),
+                marks,
             )
             for row in self._reader.rows(statement.order_by(columns.cost_us.desc(), columns.number))
         ]
@@ -251,6 +283,58 @@ class Incidents:
 _IS_LOSS = and_(INCIDENTS.c.call == "", INCIDENTS.c.kind.in_(sorted(HELD_UP)))
 """Condition that an incident's origin is no call but a loss of a rank: where the origin is not on record,
 nobody knows that it was held up."""
+
+
+Summary = TypeVar("Summary", IncidentSummary, RecurrenceSummary)
+
+
+def marked(summary: Summary, marks: Mapping[str, Mark]) -> Summary:
+    """Return a summary with its mark, if it has one."""
+    mark = marks.get(summary.id)
+    if mark is None:
+        return summary
+    return msgspec.structs.replace(summary, mark=mark.state.value, note=mark.note, marked_by=mark.author)
+
+
+def set_mark(
+    found: Incidents,
+    run: RunDirectory,
+    finding: str,
+    state: MarkState | None,
+    note: str = "",
+    author: str = "",
+) -> Mark | None:
+    """Mark an incident or a recurring finding of a run; without a state, remove its mark.
+
+    Parameters
+    ----------
+    found
+        Incidents of this run.
+    author
+        Who marks it; by default the user.
+
+    Raises
+    ------
+    ConfigError
+        The run has no such finding, or the note is too long.
+    StoreError
+        The store cannot be written.
+    """
+    known = found.recurrence(finding) if is_recurrence_id(finding) else found.one(finding).summary
+    info = run.read_info()
+    url = run.used_store_url(info)
+    if state is None:
+        remove_mark(url, info.id, known.id)
+        return None
+    mark = Mark(known.id, state, note, author or getpass.getuser(), time.time_ns() // 1000)
+    write_mark(url, info.id, mark)
+    return mark
+
+
+def _ignored(marks: Mapping[str, Mark]) -> list[int]:
+    """Return the numbers of incidents that are ignored."""
+    ignored = [finding for finding, mark in marks.items() if mark.state is MarkState.IGNORED]
+    return [int(match[1]) for match in map(_ID.fullmatch, ignored) if match]
 
 
 def _unpacked(details: bytes) -> Incident:

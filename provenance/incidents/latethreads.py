@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.kinds.threads import thread
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.statistics.latethreads import LATE_THREADS, LateThread, decode_late_threads
@@ -11,7 +12,8 @@ from chimbuko.provenance.query.run import Provenance
 
 
 def late_threads(provenance: Provenance) -> list[Recurrence]:
-    """Return one finding for each barrier of a program, of all ranks that have a late thread there.
+    """Return one finding for each barrier of a program, of all ranks that have a late thread there, where the
+    others lose a part of the run that is worth a word.
 
     Raises
     ------
@@ -24,8 +26,12 @@ def late_threads(provenance: Provenance) -> list[Recurrence]:
             known = found[said.program, one.barrier].get(said.rank)
             if known is None or one.lost_us > known.lost_us:
                 found[said.program, one.barrier][said.rank] = one
+    if not found:
+        return []
     span_us = provenance.steps.time_range() or (0, 0)
-    return [_finding(program, barrier, of_rank, span_us) for (program, barrier), of_rank in found.items()]
+    least_us = OF_RUN * sum(time.exclusive_us for time in provenance.function_times().values())
+    findings = [_finding(program, barrier, of_rank, span_us) for (program, barrier), of_rank in found.items()]
+    return [one for one in findings if one.cost_us >= least_us]
 
 
 def _finding(

@@ -44,16 +44,25 @@ class OriginList(msgspec.Struct, frozen=True):
     """Part of this time that incidents cost whose origin is not on record."""
 
 
-def origins(reader: RunReader, by: OriginBy, limit: int) -> OriginList:
+Times = tuple[int, int] | None
+"""Begin and end of a time in µs since the epoch; None for all."""
+
+
+def origins(reader: RunReader, by: OriginBy, limit: int, times: tuple[int, int] | None = None) -> OriginList:
     """Return ranks, or functions, by the core time that was lost because of them.
+
+    Parameters
+    ----------
+    times
+        Begin and end, in µs since the epoch, of the time in which incidents and calls count; None for all.
 
     Raises
     ------
     StoreError
         The store cannot be read.
     """
-    lost = _lost(reader, by)
-    waited = _waited(reader, by)
+    lost = _lost(reader, by, times)
+    waited = _waited(reader, by, times)
     unknown_us = sum(cost_us for (_, number), (_, cost_us) in lost.items() if number < 0)
     places = [place for place in lost.keys() | waited.keys() if place[1] >= 0]
     places.sort(key=lambda place: (-lost[place][1], -waited[place], place))
@@ -80,18 +89,20 @@ OriginKey = tuple[int, int]
 """Number of a program, and of one of its ranks or functions."""
 
 
-def _lost(reader: RunReader, by: OriginBy) -> dict[OriginKey, tuple[int, float]]:
+def _lost(reader: RunReader, by: OriginBy, times: Times) -> dict[OriginKey, tuple[int, float]]:
     """Return how many incidents began at each origin, and what they cost."""
     columns = INCIDENTS.c
     place = (columns.program, columns[by])
     statement = select(*place, func.count(), func.sum(columns.cost_us)).where(is_current(reader.run))
+    if times is not None:
+        statement = statement.where(columns.begin_us <= times[1], columns.end_us >= times[0])
     found: dict[OriginKey, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for program, number, incidents, cost_us in reader.rows(statement.group_by(*place)):
         found[program, number] = int(incidents), float(cost_us)
     return found
 
 
-def _waited(reader: RunReader, by: OriginBy) -> dict[OriginKey, float]:
+def _waited(reader: RunReader, by: OriginBy, times: Times) -> dict[OriginKey, float]:
     """Return the time lost in calls that others held up, by rank or function."""
     # Not joined in the database: by a text that is made of numbers, 100,000 calls took minutes.
     incident, call = INCIDENTS.c, CALLS.c
@@ -99,6 +110,8 @@ def _waited(reader: RunReader, by: OriginBy) -> dict[OriginKey, float]:
     begun = {tuple(map(int, name.split(":"))) for (name,) in reader.rows(began)}
     columns = (call.program, call.rank, call.begin_step, call.begin_row, call[by], call.severity_us)
     held_up = select(*columns).where(call.run == reader.run, call.incident_id.is_not(None))
+    if times is not None:
+        held_up = held_up.where(call.entry_us <= times[1], call.entry_us + call.inclusive_us >= times[0])
     found: dict[OriginKey, float] = defaultdict(float)
     for program, rank, step, row, number, lost_us in reader.rows(held_up):
         if (program, rank, step, row) not in begun:

@@ -87,11 +87,13 @@ def slow_modes(
 ) -> list[Recurrence]:
     """Findings of a run.
 
-    A mode of a function in which ranks wait is left out where its calls waited for delays that are known:
-    these are incidents. So is one that holds more than a few of its calls: ranks ordinarily wait for each
-    other. So is one whose calls were slow while their rank lost its core in all that it did: that is an
-    incident. Calls of incidents count there, and what is left of a mode has to be worth reporting by itself.
-    So has a mode that is not how the function usually runs for some callers, or on some ranks.
+    A mode of a function in which threads of a rank wait for each other is left out: what one of them did
+    longer is a mode of that. A mode of a function in which ranks wait is left out where its calls waited for
+    delays that are known: these are incidents. So is one that holds more than a few of its calls: ranks
+    ordinarily wait for each other. So is one whose calls were slow while their rank lost its core in all
+    that it did: that is an incident. Calls of incidents count there, and what is left of a mode has to be
+    worth reporting by itself. So has a mode that is not how the function usually runs for some callers, or
+    on some ranks.
 
     Parameters
     ----------
@@ -123,6 +125,8 @@ def _finding(
     least_us: float,
     causes: ModeCauses,
 ) -> Recurrence | None:
+    if waits_in(mode.function) is Waits.THREADS:
+        return None
     all_recorded = _recorded(provenance, mode, program)
     apart = [one for one in all_recorded if one.incident_id and _judged_us(one) >= APART * mode.typical_us]
     recorded = [one for one in all_recorded if one not in apart]

@@ -108,6 +108,8 @@ class RunStore:
     def open(self) -> tuple[Engine, Writer]:
         """Open the store, where it is not open yet, and return it with its writer."""
         if self._open is None:
+            # A damaged file is put aside only while it is still that which could not be opened.
+            self._file = self._file_there()
             engine = open_for_writing(self._destination.url)
             writer = Writer(engine, self._destination.run_id, self._destination.writer)
             self._open, self._file = (engine, writer), self._file_there()

@@ -9,7 +9,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Int64Array
 from chimbuko.pserver.state.savedstate import SavedAgent
-from chimbuko.runtime.protocol.messages import Acknowledgement, Delta, FunctionName
+from chimbuko.runtime.protocol.messages import Acknowledgement, ContainedDeltas, Delta, FunctionName
 
 
 class KnownAgent(msgspec.Struct):
@@ -21,6 +21,10 @@ class KnownAgent(msgspec.Struct):
     """Global number of each of the agent's function numbers."""
     global_numbers: Int64Array = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
     """Global number of each of the agent's function numbers, as an array."""
+    is_leaf: bool = False
+    """Whether it is a leaf server, and no agent."""
+    is_below: bool = False
+    """Whether it is known by way of a leaf server, which also brings it the model."""
 
     def name_functions(self, names: list[FunctionName], number_of: Callable[[int, str], int]) -> None:
         """Note functions that the agent has numbered; ``number_of`` gives the global number of a program's
@@ -45,7 +49,12 @@ class KnownAgents:
         """Number of deltas that no agent can send again."""
 
     def __len__(self) -> int:
-        return len(self._agents)
+        return sum(not agent.is_leaf for agent in self._agents.values())
+
+    @property
+    def readers(self) -> int:
+        """Number of those that fetch the model here."""
+        return sum(not agent.is_below for agent in self._agents.values())
 
     def take(self, delta: Delta, is_early: bool) -> KnownAgent | None:
         """Return the agent whose delta is to be merged; None if the delta was merged before, or one before it
@@ -67,9 +76,18 @@ class KnownAgents:
         if (missing != 0 and not is_first) or is_early:
             return None
         if is_successor:
-            agent = self._agents[delta.agent] = KnownAgent(delta.incarnation)
-        self.lost_deltas += max(missing, 0)
+            agent = self._agents[delta.agent] = KnownAgent(delta.incarnation, is_leaf=delta.is_leaf)
+        self.lost_deltas += max(missing, 0) + delta.lost
         agent.sequence = delta.sequence
+        return agent
+
+    def take_contained(self, name: str, contained: ContainedDeltas) -> KnownAgent:
+        """Return the agent some of whose deltas came with those of others."""
+        agent = self._agents.get(name)
+        if agent is None or contained.incarnation > agent.incarnation:
+            agent = self._agents[name] = KnownAgent(contained.incarnation, is_leaf=contained.is_leaf)
+        agent.sequence, agent.is_below = contained.sequence, True
+        self._merged_now.add(name)
         return agent
 
     def acknowledgements(self) -> dict[str, Acknowledgement]:
@@ -102,7 +120,7 @@ class KnownAgents:
     def save(self) -> dict[str, SavedAgent]:
         """Return the state of each agent by its name, to be saved."""
         return {
-            name: SavedAgent(agent.incarnation, agent.sequence, agent.global_numbers.tobytes())
+            name: SavedAgent(agent.incarnation, agent.sequence, agent.global_numbers.tobytes(), agent.is_leaf)
             for name, agent in self._agents.items()
         }
 
@@ -110,7 +128,9 @@ class KnownAgents:
         """Restore the saved state."""
         for name, agent in saved.items():
             numbers = np.frombuffer(agent.numbers, np.int64)
-            self._agents[name] = KnownAgent(agent.incarnation, agent.sequence, numbers.tolist(), numbers)
+            self._agents[name] = KnownAgent(
+                agent.incarnation, agent.sequence, numbers.tolist(), numbers, agent.is_leaf
+            )
         self.lost_deltas = lost_deltas
 
     def _acknowledgement(self, name: str) -> Acknowledgement:

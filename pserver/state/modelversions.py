@@ -32,6 +32,11 @@ epoch.
 """
 
 
+def pause_s(rows: int, readers: int) -> float:
+    """Return the time for which nothing more is published, as so many fetch these rows."""
+    return min(rows * readers / ROWS_PER_S, LONGEST_PAUSE_S)
+
+
 class Published(msgspec.Struct, frozen=True):
     """One published version of the model."""
 
@@ -83,7 +88,7 @@ class ModelVersions:
         self._functions, self.version, self.closed_epoch = functions, version, closed_epoch
         self.closed_rows = dict(closed_rows)
 
-    def publish(self, now_s: float, closed: int, agents: int) -> Published | None:
+    def publish(self, now_s: float, closed: int, agents: int, readers: int) -> Published | None:
         """Return the changes of the model, or None if there is nothing to publish yet.
 
         In lockstep that is what an epoch closed by all streams has changed. Otherwise rows of functions that
@@ -94,7 +99,9 @@ class ModelVersions:
         closed
             Epoch that all streams have closed.
         agents
-            Number of agents that fetch the model.
+            Number of agents.
+        readers
+            Number of those that fetch the model here: agents, or leaf servers.
         """
         if self._is_lockstep:
             if closed <= self.closed_epoch:
@@ -110,8 +117,7 @@ class ModelVersions:
             numbers = self._functions.due(now_s, HELD_S)
             if not len(numbers):
                 return None
-            pause_s = len(numbers) * agents / ROWS_PER_S
-            self._publish_at_s = now_s + min(pause_s, LONGEST_PAUSE_S)
+            self._publish_at_s = now_s + pause_s(len(numbers), readers)
         self.closed_epoch = closed
         self._functions.published(numbers, now_s)
         self.version += 1

@@ -84,15 +84,15 @@ class Telemetry:
             Global number of each of the agent's own function numbers, int64[n].
         """
         if delta.flagged:
-            self._flagged.take(_renumbered(np.frombuffer(delta.flagged, FLAGGED), numbers))
+            self._flagged.take(renumbered(np.frombuffer(delta.flagged, FLAGGED), numbers))
         if delta.traffic:
             self._traffic.take(delta.traffic)
         if delta.paces:
-            self._slow.take(_renumbered(np.frombuffer(delta.paces, PACE), numbers))
+            self._slow.take(renumbered(np.frombuffer(delta.paces, PACE), numbers))
         for paths in delta.paths:
             self.paths.take(paths, numbers)
         if delta.timers:
-            self._timers.take(_renumbered(np.frombuffer(delta.timers, TIMER), numbers).tobytes())
+            self._timers.take(renumbered(np.frombuffer(delta.timers, TIMER), numbers).tobytes())
         if delta.counters:
             self._counters.take(delta.counters)
         if delta.figures is not None:
@@ -197,7 +197,7 @@ class FlaggedCalls:
         return self._rows[changed]
 
 
-def _renumbered(rows: Rows, numbers: Int64Array) -> Rows:
+def renumbered(rows: Rows, numbers: Int64Array) -> Rows:
     """Return a copy with global function numbers, where numbers are given."""
     renumbered = rows.copy()
     is_known = rows["function"] != OTHERS

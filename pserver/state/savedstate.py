@@ -25,6 +25,7 @@ class SavedAgent(msgspec.Struct, frozen=True, array_like=True):
     sequence: int
     numbers: bytes
     """Global number of each of the agent's function numbers, int64[n]."""
+    is_leaf: bool = False
 
 
 class SavedState(msgspec.Struct, frozen=True, array_like=True):

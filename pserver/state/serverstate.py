@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from chimbuko.core.arrays import Float64Array, RankKey
+from chimbuko.core.arrays import Float64Array, Int64Array, RankKey
 from chimbuko.core.calls.pathtable import PATH
 from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
@@ -160,6 +160,10 @@ class ServerState:
             return False
         agent.name_functions(delta.names, self._functions.number)
         self._merge(agent, delta)
+        for name, contained in delta.contained.items():
+            known = self._agents.take_contained(name, contained)
+            known.name_functions(contained.names, self._functions.number)
+            self._merge_telemetry(name, contained.telemetry, agent.global_numbers)
         self._closed.update(delta.closed_epochs)
         for row, step in self._ranks.count(delta.steps):
             self._changes.ranks.add(row)
@@ -181,7 +185,8 @@ class ServerState:
 
     def publish(self, now_s: float) -> Published | None:
         """Return the changes of the model, or None if there is nothing to publish yet."""
-        return self._model.publish(now_s, self._closed_epoch(), len(self._agents))
+        agents = len(self._agents), self._agents.readers
+        return self._model.publish(now_s, self._closed_epoch(), *agents)
 
     def whole(self) -> Published:
         """Return the whole model, for a broker that has none of it, and all acknowledgements.
@@ -345,7 +350,8 @@ class ServerState:
 
     def _merge(self, agent: KnownAgent, delta: Delta) -> None:
         own = np.frombuffer(delta.rows, np.int32)
-        if max(own.max(initial=-1), _highest_number(delta.telemetry)) >= len(agent.numbers):
+        telemetry = [delta.telemetry, *(one.telemetry for one in delta.contained.values())]
+        if max(own.max(initial=-1), *map(highest_number, telemetry)) >= len(agent.numbers):
             raise ValueError("functions that the agent has not named")
         # Most deltas are empty, as converged functions are held back. Without these tests they take 15 µs
         # more.
@@ -371,14 +377,18 @@ class ServerState:
             known = self._functions.of_counted(numbers)
             self._changes.functions.update(known)
             self._unstored.functions.update(known)
-        if delta.telemetry.node:
-            paces = np.frombuffer(delta.telemetry.paces, PACE)
+        self._merge_telemetry(delta.agent, delta.telemetry, agent.global_numbers)
+
+    def _merge_telemetry(self, name: str, telemetry: TelemetryDelta, numbers: Int64Array) -> None:
+        """Merge what is reported beside the statistics; ``numbers`` are those of the sender's functions."""
+        if telemetry.node:
+            paces = np.frombuffer(telemetry.paces, PACE)
             ranks = zip(paces["program"].tolist(), paces["rank"].tolist(), strict=True)
-            self._nodes.update(dict.fromkeys(ranks, delta.telemetry.node))
-        self._telemetry.take(delta.agent, delta.telemetry, agent.global_numbers)
+            self._nodes.update(dict.fromkeys(ranks, telemetry.node))
+        self._telemetry.take(name, telemetry, numbers)
 
 
-def _highest_number(telemetry: TelemetryDelta) -> int:
+def highest_number(telemetry: TelemetryDelta) -> int:
     """Return the highest of the agent's function numbers in a delta; -1 if there is none."""
     parts = (
         (telemetry.flagged, FLAGGED),

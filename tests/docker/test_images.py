@@ -26,7 +26,8 @@ from tests.places import ROOT
 DOCKER = ROOT / "docker"
 BIN = Path(sys.executable).parent
 PATH = f"{BIN}:{os.environ['PATH']}"
-LOCK = DOCKER / "requirements.lock"
+LOCKS = DOCKER / "requirements.lock", DOCKER / "build.lock"
+"""Packages of the images, and those with which their wheel is built."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 NODES = [name for name in COMPOSE["services"] if name.startswith("node")]
@@ -65,16 +66,25 @@ def test_base_images_have_exact_versions() -> None:
 
 def test_locked_packages_are_what_the_project_asks_for() -> None:
     """Each with its hashes; packages that those need are in it too, as pip refuses others beside hashes."""
-    text = LOCK.read_text().replace("\\\n", "")
+    of_images, of_build = (locked_in(path) for path in LOCKS)
+    wanted = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["postgresql"]
+    for one in map(Requirement, [*wanted, "mpich"]):
+        assert one.specifier.contains(of_images[canonicalize_name(one.name)]), one
+    for one in map(Requirement, PROJECT["build-system"]["requires"]):
+        assert one.specifier.contains(of_build[canonicalize_name(one.name)]), one
+    assert not {"numba", "scipy"} & set(of_images)
+
+
+def locked_in(path: Path) -> dict[str, str]:
+    """Versions of the packages in a lock, each of which has hashes."""
+    text = path.read_text().replace("\\\n", "")
     locked = {}
     for line in text.splitlines():
         requirement, *hashes = line.split(" --hash=")
         name, version = requirement.split("==")
         locked[canonicalize_name(name.partition("[")[0])] = version.partition(";")[0].strip()
         assert hashes and all(one.strip().startswith("sha256:") for one in hashes), name
-    wanted = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["postgresql"]
-    for one in map(Requirement, [*wanted, *PROJECT["build-system"]["requires"], "mpich"]):
-        assert one.specifier.contains(locked[canonicalize_name(one.name)]), one
+    return locked
 
 
 def test_apptainer_copies_what_is_there_and_its_script_is_clean() -> None:

@@ -8,12 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.places import ROOT
 
+Command = Callable[..., subprocess.CompletedProcess[str]]
 BROKEN = """[chimbuko.exporters]
 lost = no_such_module:FORMAT
 wrong = json:dumps
@@ -46,7 +48,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def chimbuko(packages: Path, tmp_path: Path) -> object:
+def chimbuko(packages: Path, tmp_path: Path) -> Command:
     """Runs the command where the packages are installed."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(packages), os.environ.get("PYTHONPATH", "")])
@@ -59,7 +61,7 @@ def chimbuko(packages: Path, tmp_path: Path) -> object:
     return run
 
 
-def test_all_are_listed_and_the_broken_ones_named(chimbuko) -> None:
+def test_all_are_listed_and_the_broken_ones_named(chimbuko: Command) -> None:
     found = json.loads(chimbuko("plugins", "--json").stdout)["plugins"]
     problems = {(one["kind"], one["name"]): one["problem"] for one in found}
     works = [name for (_, name), problem in problems.items() if not problem]
@@ -68,7 +70,7 @@ def test_all_are_listed_and_the_broken_ones_named(chimbuko) -> None:
     assert "is of type function, where a Format belongs" in problems["exporters", "wrong"]
 
 
-def test_a_run_by_plugins_alone(chimbuko, tmp_path: Path) -> None:
+def test_a_run_by_plugins_alone(chimbuko: Command, tmp_path: Path) -> None:
     """Read by one, judged by another, explained by a third, exported by a fourth."""
     lines = [f"0 {name} {begin} {begin + 1000}" for begin in range(0, 400_000, 4000) for name in ("solve",)]
     lines += [f"0 write_checkpoint {begin} {begin + 1000}" for begin in range(2000, 400_000, 4000)]
@@ -90,7 +92,7 @@ def test_a_run_by_plugins_alone(chimbuko, tmp_path: Path) -> None:
     assert "write_checkpoint" in plain.stdout, plain.stderr
 
 
-def test_a_scheduler_and_a_sink_by_name(chimbuko) -> None:
+def test_a_scheduler_and_a_sink_by_name(chimbuko: Command) -> None:
     script = chimbuko("launch", "--scheduler", "oar:4", "-n", "8", "--", "./app").stdout
     assert "#OAR -l nodes=4" in script
     assert (
@@ -102,6 +104,6 @@ def test_a_scheduler_and_a_sink_by_name(chimbuko) -> None:
     assert "signals" not in refused
 
 
-def test_a_format_that_is_none_names_all(chimbuko) -> None:
+def test_a_format_that_is_none_names_all(chimbuko: Command) -> None:
     refused = chimbuko("export", "--format", "xml", "-o", "x").stderr
     assert "'csv'" in refused and "'perfetto'" in refused

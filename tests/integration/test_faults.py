@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.runbroker import RunBroker
@@ -42,6 +44,7 @@ from tests.integration.faults import (
 )
 from tests.integration.marked import RANKS, STEPS, Learned, all_steps, learned_offline
 from tests.integration.namespaces import Network, NotPermitted
+from tests.postgresql import PostgresqlServer
 from tests.thorough import first
 
 AGENTS = 2
@@ -159,8 +162,7 @@ IN_SHORT = first(
 def test_faults_of_server_and_broker(
     start: Start, marked: Path, moments: random.Random, faults: str, transport: str
 ) -> None:
-    parts = "3" if "parts" in faults else "1"
-    options = "--server-parts", parts
+    options = ("--server-parts", "3", "--leaf-servers", "2") if "parts" in faults else ()
     run = live_run(start, marked, moments, FAULTS[faults], *options, transport=transport)
     assert_nothing_lost(run, marked)
 
@@ -291,4 +293,56 @@ def test_network_is_cut(
         assert command("stop", folder).end() == 0
     assert agent.end() == 0, agent.output
     assert services.end() == 0, services.output
+    assert_nothing_lost(outcome, marked)
+
+
+def has_noticed(services: Command, died: int) -> bool:
+    """Whether so many processes were started again."""
+    return services.output.count("ended early") >= died
+
+
+@pytest.mark.thorough
+def test_writers_and_leaf_servers_die_on_four_nodes(
+    command: Callable[..., Command],
+    marked: Path,
+    tmp_path: Path,
+    postgresql: PostgresqlServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Services on one node, with PostgreSQL, two writers, their keeper and two leaf servers."""
+    monkeypatch.setenv("RES_OPTIONS", "timeout:1 attempts:1")
+    # By a socket, which is the same on all nodes here.
+    monkeypatch.setenv(STORE_VARIABLE, postgresql.by_socket(postgresql.new_store()))
+    folder = tmp_path / "run"
+    try:
+        network = Network(4)
+    except NotPermitted as reason:
+        pytest.skip(f"no network namespaces here: {reason}")
+    with network:
+        with network.inside(0):
+            services = command(
+                *("serve", folder, "--bind", network.address(0), "--no-dashboard", "--period", "0.2"),
+                *("--store-writers", "2", "--leaf-servers", "2"),
+            )
+        services.wait_for_line("services are ready")
+        agents, programs = [], []
+        for node, ranks in enumerate(("[01]", "2", "3"), 1):
+            with network.inside(node):
+                agents.append(command("agent", folder, "--node", f"node{node}"))
+                agents[-1].wait_for_line("reads the streams")
+                streams = Path((folder / "streams").read_text()) / f"node{node}"
+                recorded = marked / f"*-{ranks}.bp"
+                programs.append(command("replay", recorded, "--to", streams, "--pace", str(PACE)))
+        outcome = Outcome(folder)
+        services.wait_until(lambda: len(outcome.health_so_far) == RANKS)
+        for died, pid in enumerate((*services.processes(STORE), *services.processes(SERVER)), 1):
+            os.kill(pid, signal.SIGKILL)
+            services.wait_until(partial(has_noticed, services, died))
+        for program in programs:
+            assert program.end() == 0, program.output
+        with network.inside(0):
+            assert command("stop", folder).end() == 0
+        for agent in agents:
+            assert agent.end() == 0, agent.output
+        assert services.end() == 0, services.output
     assert_nothing_lost(outcome, marked)

@@ -199,7 +199,7 @@ def test_a_cluster_serves_as_broker_and_several_servers_and_writers_find_what_on
     assert run.paths == heat4_run.paths
     assert learned_by(run) == learned_by(heat4_run)
     assert reported_by(run) == reported_by(heat4_run)
-    assert connect(cluster).exists(*RunKeys(run.info.id).all) == 0
+    assert connect(cluster).exists(*RunKeys(run.info.id).all()) == 0
 
 
 def learned_by(run: Outcome) -> dict[tuple[str, str], list[str]]:

@@ -15,7 +15,7 @@ import pytest
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.launcher.application import TITLE
 from chimbuko.launcher.liverun import MOST_STARTS
-from tests.integration.conftest import AGENT, BROKER, Run, Start
+from tests.integration.conftest import AGENT, BROKER, Command, Run, Start
 from tests.thorough import first
 
 pytestmark = pytest.mark.cold
@@ -25,6 +25,8 @@ CODE = 7
 SERVICES = "chimbuko.launcher.services.together"
 """Server and writer of the store."""
 GUARD = "chimbuko.capture.follow.guard"
+OF_WORKFLOW = "chimbuko serve", "chimbuko namespaces serve", BROKER, "tlsdoor", "chimbuko agent", GUARD, AGENT
+"""Parts beside the tasks of a workflow, with services and agents as on many nodes."""
 DELAYS_S = [0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0]
 """Times from the appearance of a process to its death."""
 
@@ -42,7 +44,7 @@ def program(folder: Path) -> list[str | Path]:
     return [sys.executable, "-m", "chimbuko", "trace", script]
 
 
-def kill_early(run: Run, module: str, after_s: float) -> None:
+def kill_early(run: Command, module: str, after_s: float) -> None:
     """kill -9 of a process, so long after it can be seen, or of none where it is never seen."""
     while run.process.poll() is None:
         if pids := run.processes(module):
@@ -75,6 +77,23 @@ def test_the_program_runs_and_is_analysed_where_a_part_is_killed_at_its_start(
     assert (stream.state, stream.gap_steps) == ("ended", 0), run.output
     assert stream.calls >= 200, run.output
     assert left_in_memory(run) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "after_s"), first(1, [(module, after_s) for after_s in DELAYS_S for module in OF_WORKFLOW])
+)
+def test_the_tasks_of_a_workflow_run_where_a_part_is_killed_at_its_start(
+    tmp_path: Path, module: str, after_s: float
+) -> None:
+    words = ", ".join(f'"{word}"' for word in program(tmp_path))
+    text = '[analysis]\noptions = ["--no-dashboard"]\n[[task]]\nname = "simulate"\ncommand = '
+    (tmp_path / "w.toml").write_text(f"{text}[{words}]\n")
+    workflow = Command("workflow", tmp_path / "w.toml", "-o", tmp_path / "out")
+    kill_early(workflow, module, after_s)
+    assert workflow.end() == CODE, workflow.output
+    assert (tmp_path / "ended").exists(), workflow.output
+    assert "Traceback" not in workflow.output
+    assert "202 calls of 1 rank" in workflow.output or "the tasks run without analysis" in workflow.output
 
 
 @pytest.mark.parametrize("after_s", first(1, DELAYS_S))

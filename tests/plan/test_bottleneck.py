@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chimbuko.plan.bottleneck import ELSE, ROOM, bottleneck, full_at
 from chimbuko.plan.loads import Pipeline, loads
-from chimbuko.plan.unitcosts import READERS
+from chimbuko.plan.simulation import simulate
+from chimbuko.plan.unitcosts import KEEPER, READERS
 from tests.plan.costs import COSTS
 
 
@@ -29,10 +32,15 @@ def test_what_helps_all_parts_is_found_where_one_change_is_not_enough() -> None:
     assert found.remedy == "--server-parts 2 --period 2"
 
 
-def test_a_writer_that_is_full_of_findings_needs_fewer_of_them() -> None:
+def test_a_writer_that_is_full_of_findings_gets_others_beside_it() -> None:
     found = bottleneck(Pipeline(10_000, findings_per_s=10.0), COSTS)
     assert found.part == "writer"
-    assert found.remedy == "at most 1 a second of each node's abnormal calls (--threshold, --min-anomaly)"
+    assert found.remedy == "--store-writers 2 --store postgresql://…"
+
+
+def test_abnormal_calls_are_given_up_where_no_number_of_writers_is_enough() -> None:
+    found = bottleneck(Pipeline(100_000, findings_per_s=100.0), COSTS)
+    assert "of each node's abnormal calls (--threshold, --min-anomaly)" in found.remedy
 
 
 def test_what_is_full_behind_the_fullest_is_helped_too() -> None:
@@ -40,7 +48,19 @@ def test_what_is_full_behind_the_fullest_is_helped_too() -> None:
     assert {one.part for one in loads(run, COSTS) if one.share > ROOM} >= {"writer", "server"}
     found = bottleneck(run, COSTS)
     assert found.part == "writer"
-    assert found.remedy.startswith("--period 5, at most 0.1 a second of each node's abnormal calls")
+    assert found.remedy == "--server-parts 2 --store-writers 8 --store postgresql://… --period 2"
+    changed = replace(run, server_parts=2, store_writers=8, store="postgresql", period_s=2.0)
+    assert all(one.share <= ROOM for one in loads(changed, COSTS))
+
+
+def test_writers_of_sqlite_take_turns_and_those_of_postgresql_do_not() -> None:
+    run = Pipeline(72_000, per_node=8, store_writers=8)
+    shares = {
+        store: next(one.share for one in loads(replace(run, store=store), COSTS) if one.part == "writer")
+        for store in ("sqlite", "postgresql")
+    }
+    assert shares["postgresql"] < 0.5 < 1.0 < shares["sqlite"]
+    assert simulate(replace(run, store="postgresql"), COSTS, 5.0).part(KEEPER).load.share < 0.6
 
 
 def test_what_nothing_helps_that_can_be_computed_gets_words() -> None:

@@ -15,10 +15,10 @@ from itertools import chain, islice
 from typing import Any
 
 import msgspec
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, abort, request
 from werkzeug.datastructures import MultiDict
 
-from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.viz.api.answers import encode, error_body
 from chimbuko.viz.api.endpoint import Endpoint, ServedRun
 from chimbuko.viz.api.openapi import LINES, ROOT, document
@@ -65,6 +65,11 @@ class SharedAnswers:
                         del self._answers[question]
         return answer.result()
 
+    def forget(self) -> None:
+        """Forget all answers: what they say has changed."""
+        with self._lock:
+            self._answers.clear()
+
 
 CHUNK_BYTES = 65_536
 """Bytes of lines that are sent together: about what a connection takes at once."""
@@ -77,7 +82,10 @@ def make_api(run: ServedRun, endpoints: Sequence[Endpoint]) -> Blueprint:
     shared = SharedAnswers()
     for endpoint in endpoints:
         rule = re.sub("{(.*?)}", r"<\1>", endpoint.path)
-        api.add_url_rule(rule, endpoint.name, _view(run, endpoint, shared))
+        if endpoint.is_write:
+            api.add_url_rule(rule, endpoint.name, _writing(run, endpoint, shared), methods=["POST"])
+        else:
+            api.add_url_rule(rule, endpoint.name, _view(run, endpoint, shared))
 
     @api.get("/openapi.json")
     def openapi() -> Response:
@@ -97,6 +105,31 @@ def _view(run: ServedRun, endpoint: Endpoint, shared: SharedAnswers) -> Any:
         return _json(shared.get(question, lambda: encode(endpoint.ask(run, wanted), endpoint.answer)))
 
     return view
+
+
+def _writing(run: ServedRun, endpoint: Endpoint, shared: SharedAnswers) -> Any:
+    def view() -> Response:
+        _refuse_others()
+        try:
+            wanted = msgspec.json.decode(request.get_data(), type=endpoint.parameters)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"the body cannot be used: {error}") from None
+        answer = endpoint.ask(run, wanted)
+        shared.forget()
+        return Response(encode(answer, endpoint.answer), mimetype="application/json")
+
+    return view
+
+
+def _refuse_others() -> None:
+    """Refuse what another site makes a browser send with our cookie, which is strict, besides.
+
+    A form of another site cannot say that it sends JSON, and its scripts would have to be allowed to.
+    Browsers say where a request comes from.
+    """
+    is_ours = request.headers.get("Sec-Fetch-Site", "same-origin") in ("same-origin", "none")
+    if not (is_ours and request.mimetype == "application/json"):
+        abort(403, "Only the dashboard's own page, or a program, may write, and as application/json.")
 
 
 def _json(body: bytes) -> Response:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -63,7 +63,7 @@ Statement = Callable[[ServedRun, Any], str | None]
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Address that answers GET requests."""
+    """Address that answers GET requests, or takes what is to be written by POST requests."""
 
     path: str
     """Path below the API's root; parameters in braces."""
@@ -75,6 +75,8 @@ class Endpoint:
     """Whether the answer is a stream of lines, one JSON object each."""
     statement: Endpoint | None = None
     """Function that returns the same question as SQL."""
+    is_write: bool = False
+    """Whether it writes: its parameters come as a JSON object in the body of a POST request."""
 
     @property
     def name(self) -> str:
@@ -107,6 +109,15 @@ def get(path: str, statement: Statement | None = None) -> Callable[[Callable[...
         parameters = next((kind for kind in hints.values() if kind is not ServedRun), NoParameters)
         twin = None if statement is None else _statement_endpoint(path, handler, parameters, statement)
         return Endpoint(path, handler, parameters, object_type(line), is_lines, twin)
+
+    return make
+
+
+def post(path: str) -> Callable[[Callable[..., Any]], Endpoint]:
+    """Return a decorator as ``get`` does, of an endpoint that writes."""
+
+    def make(handler: Callable[..., Any]) -> Endpoint:
+        return replace(get(path)(handler), is_write=True)
 
     return make
 

@@ -18,6 +18,7 @@ LINES = "application/x-ndjson"
 _ERRORS = {
     "400": "An argument is unknown, missing, or cannot be used.",
     "401": "The token is missing or wrong.",
+    "403": "Another site may not ask this.",
     "404": "There is nothing at this address.",
     "default": "Any other error.",
 }
@@ -30,7 +31,7 @@ def document(endpoints: Sequence[Endpoint]) -> Object:
     answers, components = _schemas([endpoint.answer for endpoint in endpoints])
     (error,), error_component = _schemas([ErrorBody])
     paths = {
-        endpoint.path: {"get": _operation(endpoint, answer, error)}
+        endpoint.path: {"post" if endpoint.is_write else "get": _operation(endpoint, answer, error)}
         for endpoint, answer in zip(endpoints, answers, strict=True)
     }
     return {
@@ -75,13 +76,21 @@ def _operation(endpoint: Endpoint, answer: Object, error: Object) -> Object:
     responses = {"200": {"description": description, "content": {kind: {"schema": answer}}}}
     for status, why in _ERRORS.items():
         responses[status] = {"description": why, "content": {"application/json": {"schema": error}}}
+    asked = {"requestBody": _body(endpoint)} if endpoint.is_write else {}
     return {
         "operationId": endpoint.name,
         "summary": endpoint.description.partition("\n")[0],
         "description": endpoint.description,
-        "parameters": _parameters(endpoint),
+        "parameters": [] if endpoint.is_write else _parameters(endpoint),
+        **asked,
         "responses": responses,
     }
+
+
+def _body(endpoint: Endpoint) -> Object:
+    (reference,), components = _schemas([endpoint.parameters])
+    schema = components[reference["$ref"].rpartition("/")[2]]
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def _parameters(endpoint: Endpoint) -> list[Object]:

@@ -17,6 +17,7 @@ from chimbuko.capture.symbols.cache import SymbolCache
 from chimbuko.capture.symbols.requests import BinarySymbols, Request, wanted_places
 from chimbuko.core.errors import ServiceError
 from chimbuko.runtime.process.nameholding import Held, hold
+from chimbuko.runtime.process.unnamedfile import unnamed_file
 
 MODULE = "chimbuko.capture.symbols.lookup"
 LONGEST_S = 60.0
@@ -121,7 +122,7 @@ def _run(question: int, answer: int, claim: Held | None) -> Generator[None, None
 
 
 def _memory_file(content: bytes = b"") -> int:
-    file = os.memfd_create("chimbuko symbols")
+    file = unnamed_file("chimbuko symbols")
     os.pwrite(file, content, 0)
     return file
 

@@ -111,7 +111,8 @@ class StreamTimeline:
         steps = []
         for step, number in enumerate(np.unique(np.concatenate(numbers))):
             of_step = [own[of == number] for own, of in zip(rows, numbers, strict=True)]
-            steps.append(TraceStep(step, *of_step[:3], operations=of_step[3]))
+            events_of, comms_of, values_of, operations_of = of_step
+            steps.append(TraceStep(step, events_of, comms_of, values_of, operations=operations_of))
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         return steps, place.tolist()

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -15,7 +16,7 @@ from chimbuko.cli.execute.interpreter import parse_command
 from chimbuko.cli.execute.trace import MPI_WRITERS
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
-from chimbuko.instrument.attaching.recording import attach, detach, watch
+from chimbuko.instrument.attaching.recording import COOPERATION_VARIABLE, attach, cooperate, detach, watch
 from chimbuko.instrument.attaching.target import Target
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
@@ -52,7 +53,8 @@ def command(pid: int, options: tuple[str, ...], duration: str | None) -> None:
     longest_s = None if duration is None else parse_duration_us(duration) / 1e6
     if os.environ.pop(PART_VARIABLE, "") == str(pid):
         _be_the_program(pid, longest_s)
-    Target(pid).check()
+    if COOPERATION_VARIABLE not in os.environ:
+        Target(pid).check()
     limit = [] if duration is None else ["--for", duration]
     words = [sys.executable, "-m", "chimbuko", "attach", str(pid), *limit]
     os.execve(
@@ -69,7 +71,6 @@ def _be_the_program(pid: int, longest_s: float | None) -> NoReturn:
         signal.signal(number, lambda number, _: asked.append(number))
 
     target = Target(pid)
-    target.check()
     python = parse_command(target.words[1:])
     name = program_name(python.module or python.script)
     include = (f"{python.package}.*",) if python.package else ()
@@ -80,7 +81,9 @@ def _be_the_program(pid: int, longest_s: float | None) -> NoReturn:
         )
     except OSError as error:
         raise ConfigError(f"process {pid} cannot be recorded: {error}") from error
-    if attach(target, family.text(), lambda: bool(asked)):
+    if place := os.environ.get(COOPERATION_VARIABLE):
+        cooperate(target, family.text(), Path(place), lambda: bool(asked))
+    elif attach(target, family.text(), lambda: bool(asked)):
         until_s = math.inf if longest_s is None else time.monotonic() + longest_s
         print(f"chimbuko: recording process {pid} ({name}); Ctrl-C lets it go", file=sys.stderr, flush=True)
         watch(target, lambda: bool(asked) or time.monotonic() > until_s)

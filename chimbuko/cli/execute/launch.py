@@ -19,6 +19,7 @@ from chimbuko.launcher.jobs.inside import Allocation, allocation, scheduler_name
 from chimbuko.launcher.jobs.job import Job, Request, parse_time_s
 from chimbuko.launcher.jobs.remote import hosts as on_hosts
 from chimbuko.launcher.jobs.script import job_script
+from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.runtime.process.cores import core_numbers
 
@@ -152,8 +153,8 @@ def command(
     asked = {"slurm": slurm, "pbs": pbs, "flux": flux, "lsf": lsf}
     nodes = {name: number for name, number in asked.items() if number is not None}
     if plugin is not None:
-        name, _, number = plugin.partition(":")
-        nodes[name] = _nodes(number)
+        name, _, text = plugin.partition(":")
+        nodes[name] = _nodes(text)
     if len(nodes) + (hosts is not None) + inside != 1:
         raise ConfigError(
             "give one of: --slurm, --pbs, --flux or --lsf NODES, --scheduler NAME:NODES, --hosts LIST, "
@@ -252,6 +253,8 @@ def _archived(archive: Path | None, container: Path | None) -> Path | None:
     if archive.exists():
         say(f"{archive} is taken as it is; remove it to have it made of this installation")
     else:
+        # What is not compiled here, each node would compile for itself.
+        await_kernels()
         say(f"making {archive}; that takes a minute")
         say(f"{archive} has {write_archive(archive) / 1e6:.0f} MB")
     return archive

@@ -12,7 +12,8 @@ from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.history.remembering import known_in_series
-from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
+from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary, set_mark
+from chimbuko.provenance.incidents.marks import MarkState
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import open_run
@@ -39,9 +40,25 @@ _COLUMNS = (
 @click.option(
     "--again", is_flag=True, help="Find the incidents again, among all calls that are abnormal now."
 )
+@click.option(
+    "--mark",
+    type=(str, click.Choice([*(state.value for state in MarkState), "none"])),
+    metavar="ID STATE",
+    help="Mark an incident or finding before: known and ignored ones send no alerts, "
+    "and comparisons leave ignored ones out; noted for a note alone, none to remove the mark.",
+)
+@click.option("--note", default="", help="Note for --mark.")
 @click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
 def command(
-    run: Path | None, sort: str, limit: int, skip: int, with_short: bool, again: bool, as_json: bool
+    run: Path | None,
+    sort: str,
+    limit: int,
+    skip: int,
+    with_short: bool,
+    again: bool,
+    mark: tuple[str, str] | None,
+    note: str,
+    as_json: bool,
 ) -> None:
     """List the incidents of RUN, a run's folder; by default of the newest under ./chimbuko-runs.
 
@@ -55,6 +72,7 @@ def command(
       chimbuko incidents
       chimbuko incidents chimbuko-runs/heat --limit 5
       chimbuko incidents --sort begin_us --all
+      chimbuko incidents --mark I3 known --note "the old switch, ticket 812"
       chimbuko incidents --json | jq -r '.incidents[].sentence'
     """
     directory = reachable_run(run)
@@ -62,6 +80,9 @@ def command(
         explain_run(directory)
     with open_run(directory) as provenance:
         found = Incidents(provenance.reader)
+        if mark is not None:
+            finding, state = mark
+            set_mark(found, directory, finding, None if state == "none" else MarkState(state), note)
         page = found.page(limit, skip, "begin_us" if sort == "begin_us" else "cost_us", with_short)
         short = 0 if with_short else found.page(1, 0, "cost_us", True).total - page.total
         recurrences = found.recurrences()
@@ -105,7 +126,7 @@ def _rows(
             f"{one.ranks:,}",
             f"{one.flags:,}",
             one.kind,
-            one.sentence,
+            one.sentence + _mark_text(one),
         ]
         for one in incidents
     ]
@@ -117,11 +138,18 @@ def _rows(
             f"{len(found.recurrence.ranks):,}",
             f"{found.recurrence.calls:,}",
             found.recurrence.kind,
-            found.sentence,
+            found.sentence + _mark_text(found),
         ]
         for found in recurrences
     ]
     return rows
+
+
+def _mark_text(one: IncidentSummary | RecurrenceSummary) -> str:
+    """Return the mark of a finding, with its note and its author, to stand behind its sentence."""
+    if not one.mark:
+        return ""
+    return f" [{one.mark} by {one.marked_by}{f': {one.note}' if one.note else ''}]"
 
 
 def _metric_rows(metrics: list[MetricFinding], start_us: int) -> list[list[str]]:

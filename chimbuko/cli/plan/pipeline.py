@@ -14,7 +14,7 @@ from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_share, parse_duration_us
 from chimbuko.plan.bottleneck import Bottleneck, bottleneck
-from chimbuko.plan.loads import Pipeline
+from chimbuko.plan.loads import STORES, Pipeline
 from chimbuko.plan.noise import Effect, effects
 from chimbuko.plan.simulation import Simulated, simulate
 from chimbuko.plan.unitcosts import measured
@@ -68,6 +68,20 @@ _POSITIVE = click.FloatRange(min=0, min_open=True, max=math.inf, max_open=True)
     help="Number of processes of the parameter server.",
 )
 @click.option(
+    "--store-writers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of processes that write to the store.",
+)
+@click.option(
+    "--store",
+    type=click.Choice(list(STORES)),
+    default=DEFAULT.store,
+    show_default=True,
+    help="Engine of the store; several writers of SQLite take turns.",
+)
+@click.option(
     "--seconds",
     type=click.FloatRange(min=1),
     default=20.0,
@@ -90,6 +104,8 @@ def command(
     findings: float,
     agent_cores: float,
     server_parts: int,
+    store_writers: int,
+    store: str,
     seconds: float,
     meets: str,
     as_json: bool,
@@ -104,9 +120,10 @@ def command(
     Examples:
       chimbuko model pipeline --ranks 100000
       chimbuko model pipeline --ranks 100000 --period 5 --server-parts 4
+      chimbuko model pipeline --ranks 72000 --per-node 8 --store-writers 8 --store postgresql
       chimbuko model pipeline --ranks 10000 --findings 10 --json | jq .bottleneck
     """
-    run = Pipeline(ranks, per_node, period, rows, findings, agent_cores, server_parts)
+    run = Pipeline(ranks, per_node, period, rows, findings, agent_cores, server_parts, store_writers, store)
     costs = measured()
     found, fullest = simulate(run, costs, seconds), bottleneck(run, costs)
     meets_s = parse_duration_us(meets) / 1e6

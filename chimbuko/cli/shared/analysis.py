@@ -14,7 +14,7 @@ import msgspec
 
 from chimbuko.cli.shared.listfiles import counters_of, names_of, thresholds_of
 from chimbuko.cli.shared.pluginchoice import PluginChoice
-from chimbuko.core.config import DETECTORS, METRICS, MOST_PARTS, MOST_WRITERS, AnalysisConfig
+from chimbuko.core.config import DETECTORS, METRICS, MOST_LEAVES, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.options import AnalysisOptions
@@ -128,6 +128,12 @@ _OPTIONS = (
         "one takes. Default 1.",
     ),
     click.option(
+        "--leaf-servers",
+        type=click.IntRange(0, MOST_LEAVES),
+        help="Servers that merge what some of the agents learn, for the parameter server: one for each 250 "
+        "nodes, from a thousand nodes on. Not for recorded traces. Default 0.",
+    ),
+    click.option(
         "--store-writers",
         type=click.IntRange(1, MOST_WRITERS),
         help="Processes that write into the store; 'chimbuko model pipeline' says how many ranks one takes. "
@@ -169,7 +175,7 @@ _NAMES = (
     *("config", "detector", "threshold", "thresholds", "ignore", "watch", "uncorrelated"),
     *("metric", "fast_side", "min_anomaly"),
     "max_anomalies_per_function",
-    *("window", "period", "record_steps", "node_samples", "server_parts", "store_writers"),
+    *("window", "period", "record_steps", "node_samples", "server_parts", "leaf_servers", "store_writers"),
     *("load_model", "baseline", "labels", "freeze", "save_model", "relabel"),
 )
 

@@ -63,6 +63,7 @@ _OTHERS = (
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):recv"), Waits.RECEIVE),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):send"), Waits.SEND),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):\w|nccl(Dev)?Kernel_"), Waits.COLLECTIVE),
+    (re.compile(r"_c10d_functional::wait_tensor"), Waits.COLLECTIVE),
     # Our recorder's names, and TAU's.
     (re.compile(r"OpenMP (barrier|taskwait)\b|OpenMP_Sync_Region_(Barrier|Taskwait)"), Waits.THREADS),
 )

@@ -9,10 +9,15 @@ from pathlib import Path
 
 import chimbuko
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.files import write_atomically
 from chimbuko.instrument.attaching.injection import inject
 from chimbuko.instrument.attaching.target import Target
 from chimbuko.runtime.process.lifetime import log
 
+COOPERATION_VARIABLE = "CHIMBUKO_ATTACH_PLACE"
+"""Environment variable with a folder, by which a program asks to be recorded itself."""
+SETTINGS, DONE = "settings", "done"
+"""Files there: the settings of its recording, and one that it makes when it has ended that."""
 LOOK_S = 0.05
 QUIET_S = 3.0
 """Time in seconds without an answer after which the user is told for what it is waited."""
@@ -75,6 +80,12 @@ def _run(target: Target, call: str, should_stop: Callable[[], bool]) -> bool:
         if problem := answer.read_text():
             raise ConfigError(f"process {target.pid} cannot be recorded: {problem}")
     return True
+
+
+def cooperate(target: Target, settings: str, place: Path, should_stop: Callable[[], bool]) -> None:
+    """Give a program the settings of its recording, and wait until it has ended that."""
+    write_atomically(place / SETTINGS, settings.encode())
+    watch(target, lambda: should_stop() or (place / DONE).exists() or not place.exists())
 
 
 def watch(target: Target, should_stop: Callable[[], bool]) -> None:

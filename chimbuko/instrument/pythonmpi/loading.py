@@ -18,8 +18,8 @@ from chimbuko.instrument.tracer.eventrecorder import Recorder
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 COUNT_VARIABLE = "CHIMBUKO_RECORDER_COUNT"
 """Environment variables that the library reads, as in :mod:`chimbuko.instrument.recorder.launch`."""
-INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
-"""Environment variable with the library that CUDA loads when it begins in a process."""
+INJECTION_VARIABLE, NVTX_VARIABLE = "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"
+"""Environment variables of CUDA and NVTX, as in :mod:`chimbuko.instrument.recorder.library`."""
 PREPARATION = "chimbuko.instrument.pythonmpi.preparing"
 LONGEST_PREPARATION_S = 300.0
 """Longest wait for the library, which is built in half a minute on a busy node if it is not there yet."""
@@ -40,6 +40,7 @@ def record_gpus(recorder: Recorder, library: str) -> None:
     import atexit
     import ctypes
 
+    os.environ.setdefault(NVTX_VARIABLE, library)
     if os.environ.setdefault(INJECTION_VARIABLE, library) == library:
         # Before the recording ends, which has been registered earlier.
         atexit.register(ctypes.CDLL(library).chimbuko_hand_over_gpus)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from chimbuko.core.errors import ChimbukoError
-from chimbuko.instrument.recorder.library import INJECTION_VARIABLE, recorder_library
+from chimbuko.instrument.recorder.library import INJECTION_VARIABLE, NVTX_VARIABLE, recorder_library
 from chimbuko.instrument.recorder.mpi import MpiLibrary
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.process.lifetime import log
@@ -43,8 +43,8 @@ def _prepared(program: str, mpi: Path, given: Mapping[str, str]) -> dict[str, st
     try:
         library = str(recorder_library(MpiLibrary(mpi.name, mpi), environment))
         preloaded = with_library(preloaded, library)
-        injected = environment.get(INJECTION_VARIABLE, "")
-        environment[INJECTION_VARIABLE] = with_library(injected, library)
+        for name in (INJECTION_VARIABLE, NVTX_VARIABLE):
+            environment[name] = with_library(environment.get(name, ""), library)
     except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
         log(f"{program} runs, and its calls of MPI are not recorded: {error}")
     return environment | {PRELOAD_VARIABLE: preloaded, TRIED_VARIABLE: str(os.getpid())}

@@ -18,7 +18,12 @@ from chimbuko.instrument.annotations.options import (
     instance_path,
     parse_options,
 )
-from chimbuko.instrument.recorder.library import INJECTION_VARIABLE, NativeProgram, recorder_library
+from chimbuko.instrument.recorder.library import (
+    INJECTION_VARIABLE,
+    NVTX_VARIABLE,
+    NativeProgram,
+    recorder_library,
+)
 from chimbuko.instrument.recorder.mpi import mpi_of
 from chimbuko.instrument.recorder.ringfolder import (
     READY,
@@ -87,8 +92,8 @@ def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[st
     return {
         PRELOAD_VARIABLE: preloaded,
         FOLDER_VARIABLE: str(folder),
-        # CUDA loads what it names when it begins; another profiler there comes first.
-        INJECTION_VARIABLE: environment.get(INJECTION_VARIABLE) or str(library),
+        # Another profiler there comes first.
+        **{name: environment.get(name) or str(library) for name in (INJECTION_VARIABLE, NVTX_VARIABLE)},
         **first,
         **again,
         **_annotations(environment),

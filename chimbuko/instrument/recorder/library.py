@@ -67,7 +67,7 @@ INCLUDE = Path(__file__).with_name("include")
 COMMON = (
     *("recorder.c", "functions.c", "crash.c", "stacks.c", "programs.c", "openmp.c", "gomp.c"),
     *("work.c", "looks.c", "budget.c", "node.c", "callsites.c", "callers.c", "machinecode.c"),
-    *("binaries.c", "sleds.c", "entries.c", "gpu.c", "cuda.c"),
+    *("binaries.c", "sleds.c", "entries.c", "gpu.c", "cuda.c", "nvtx.c"),
 )
 WITH_MPI = ("messages.c", "communicators.c", "requests.c", "fortran.c")
 WITHOUT_MPI = ("nompi.c",)
@@ -79,7 +79,8 @@ FLAGS = (
 MADE_FLAGS = (*FLAGS, "-O1")
 """Flags for generated sources: a thousand similar functions, which compile in half the time with ``-O1``."""
 INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
-"""Environment variable with the library that CUDA loads when it begins in a process."""
+NVTX_VARIABLE = "NVTX_INJECTION64_PATH"
+"""Environment variables with the libraries that CUDA, and NVTX, load when they begin in a process."""
 REMEDY = "run 'chimbuko doctor', or record with TAU"
 
 

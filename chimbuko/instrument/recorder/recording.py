@@ -45,6 +45,7 @@ from chimbuko.instrument.recorder.layout import (
     LEFT_EARLIER,
     NAMED,
     OPENMP,
+    OPENMP_COMMUNICATOR,
     Kind,
 )
 from chimbuko.instrument.recorder.leftout import call_counts, describe_left_out, describe_unseen
@@ -313,6 +314,8 @@ class Recording:
         event_type = np.where(comms["kind"] == Kind.SEND, SEND, RECEIVE)
         values = others[kinds == Kind.COUNTER]
         operations = others[kinds == Kind.OPERATION]
+        # At barriers of threads it is a time, see ``threadbalance``.
+        operations["value"][operations["communicator"] == OPENMP_COMMUNICATOR] = 0
         return ThreadRows(
             lane,
             _bytes(codes, events["time_ns"][calls]),

@@ -1,7 +1,7 @@
 """Balance of the threads of OpenMP's regions: which of them come last to barriers, by their rings.
 
 All threads of a region note the same number when they come to a barrier. Each has worked from the begin of
-the region, or from the end of the barrier before.
+its part of the region, which the master notes with that, or from the end of the barrier before.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from chimbuko.core.arrays import BoolArray, Int64Array
 from chimbuko.core.statistics.latethreads import LateThread
@@ -74,7 +75,9 @@ class ThreadBalance:
         came &= (started >= 0) & (place != 0)
         rows = np.zeros(int(came.sum()), _ROW)
         rows["number"], rows["thread"] = events["tag"][came], thread
-        rows["worked_ns"] = times[came] - started[came]
+        # To wake the others takes the master a while, which is no work.
+        begun = events["value"][came].astype(np.int64)
+        rows["worked_ns"] = times[came] - np.where(begun > 0, begun, started[came])
         rows["place"] = place[came].view(np.uint64)
         self._waiting = np.concatenate((self._waiting, rows))
 
@@ -100,18 +103,16 @@ class ThreadBalance:
             Function that gives the name of the calls with a key.
         """
         self.close(is_last=True)
-        found = []
+        found: list[tuple[float, int, LateThread]] = []
         for (place, thread), (times, logarithms, lost_ns) in self._slow.items():
             regions = self._regions[place]
             is_often = regions >= LEAST_REGIONS and times >= LEAST_SHARE * regions
             if is_often and lost_ns >= 1e3 * LEAST_LOST_US:
                 ratio, lost_us = float(np.exp(logarithms / times)), float(lost_ns) / 1e3
-                found.append((place, thread, regions, float(times) / regions, ratio, lost_us))
-        found.sort(key=lambda one: -one[-1])
-        return [
-            LateThread(name_of(place), thread, self._threads[place], *figures)
-            for place, thread, *figures in found[:MOST_PLACES]
-        ]
+                share, count = float(times) / regions, self._threads[place]
+                found.append((lost_us, place, LateThread("", thread, count, regions, share, ratio, lost_us)))
+        found.sort(key=lambda one: -one[0])
+        return [replace(one, barrier=name_of(place)) for _, place, one in found[:MOST_PLACES]]
 
     def _count(self, rows: Any) -> None:
         rows = rows[np.lexsort((rows["worked_ns"], rows["number"]))]

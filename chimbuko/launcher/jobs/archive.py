@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,13 +131,23 @@ def _distributions() -> list[importlib.metadata.Distribution]:
         except importlib.metadata.PackageNotFoundError:
             return
         found[key] = distribution
-        for requirement in distribution.requires or ():
+        for requirement in (_edited() if key == "chimbuko" else []) or distribution.requires or ():
             extra = re.search(r"extra\s*==\s*['\"]([\w.-]+)", requirement)
             if extra is None or (key == "chimbuko" and extra[1] in EXTRAS):
                 add(re.split(r"[^\w.-]", requirement, maxsplit=1)[0])
 
     add("chimbuko")
     return list(found.values())
+
+
+def _edited() -> list[str]:
+    """Return what a checkout asks for, which may be more than when it was installed; nothing elsewhere."""
+    described = Path(chimbuko.__file__).parents[1] / "pyproject.toml"
+    if not described.is_file():
+        return []
+    project = tomllib.loads(described.read_text())["project"]
+    extras = project["optional-dependencies"]
+    return [*project["dependencies"], *(one for extra in EXTRAS for one in extras[extra])]
 
 
 def _link_alike(folder: Path) -> None:

@@ -16,7 +16,7 @@ from chimbuko.runtime.process.supervisor import Revivals
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.rankclaims import beginnings, rivalries
 from chimbuko.runtime.protocol.runbroker import MOST_NEWS, RunBroker
-from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 
 KEPT_S = 3600
 """Seconds for which a broker that others share keeps what a run has there after the run has died. That is
@@ -30,8 +30,8 @@ class BrokerKeeper:
 
     Parameters
     ----------
-    run_id
-        Id that is in each of the run's keys.
+    info
+        Description of the run, whose id is in each of its keys.
     url
         Address of a broker that somebody else runs; None for one of our own.
     bind
@@ -43,14 +43,15 @@ class BrokerKeeper:
     def __init__(
         self,
         run: RunDirectory,
-        run_id: str,
+        info: RunInfo,
         url: str | None,
         bind: tuple[str, int] | None,
         problems: list[str],
     ) -> None:
         self.url = url or ""
         self._run = run
-        self._run_id = run_id
+        self._run_id = info.id
+        self._leaves = info.config.leaf_servers
         self._problems = problems
         self._private = None if url else PrivateBroker(run.logs / "broker.log")
         self._door = None if url or bind is None else BrokerDoor(run.logs, *bind)
@@ -123,7 +124,7 @@ class BrokerKeeper:
             if self._private is None:
                 # Each time: a key that is written anew would stay for ever.
                 with self.broker.client.pipeline(transaction=False) as pipeline:
-                    for key in self.broker.keys.all:
+                    for key in self.broker.keys.all(self._leaves):
                         pipeline.expire(key, KEPT_S)
                     pipeline.execute()
 
@@ -145,7 +146,7 @@ class BrokerKeeper:
             self._private = None
         elif self._broker is not None and not is_to_be_tried_again:
             with suppress(redis.RedisError):
-                self._broker.client.delete(*self._broker.keys.all)
+                self._broker.client.delete(*self._broker.keys.all(self._leaves))
 
     def _numbered_programs(self) -> list[str]:
         """Return the programs of a run that goes on after its services have died, in the order of their

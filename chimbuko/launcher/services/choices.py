@@ -65,8 +65,9 @@ class ServiceOptions(msgspec.Struct, frozen=True):
 
     @property
     def are_together(self) -> bool:
-        """Whether parameter server and writer share a process: several parts of either are for several
-        cores, and a watch of namespaces ends after the one and before the other.
+        """Whether parameter server and writer share a process: several processes of either are for
+        several cores, and a watch of namespaces ends after the one and before the other.
         """
-        is_whole = self.config.server_parts == 1 and self.config.store_writers == 1
+        config = self.config
+        is_whole = config.server_parts == config.store_writers == 1 and not config.leaf_servers
         return not self.is_separate and is_whole and self.choices.namespaces is None

@@ -82,6 +82,19 @@ def _part_of_server(
     return _Job(f"pserver-{part}" if part else "pserver", "chimbuko.pserver", words, secrets)
 
 
+def _leaf_servers(options: ServiceOptions, place: StorePlace, broker_url: str) -> list[_Job]:
+    """Return the jobs of the leaf servers; streams in lockstep have none."""
+    config = options.config
+    words = ["--run-id", place.info.id, "--detector", config.detector, "--parts", str(config.server_parts)]
+    jobs = []
+    for leaf in range(1, 1 + (0 if config.lockstep else config.leaf_servers)):
+        own = [*words, "--leaf", str(leaf), "--leaves", str(config.leaf_servers)]
+        for path in place.leaf_names_paths(leaf):
+            own += ["--names", str(path)]
+        jobs.append(_Job(f"leaf-{leaf}", "chimbuko.pserver", own, {BROKER_VARIABLE: broker_url}))
+    return jobs
+
+
 def _metric_watch(run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str) -> _Job:
     """Return the job of watching quantities that programs publish."""
     words = ["--run-id", place.info.id, "--since-us", str(place.info.started_us)]
@@ -138,7 +151,7 @@ class Services:
         self._failures = Failures(problems)
         self.place = StorePlace(run)
         self._broker_keeper = BrokerKeeper(
-            run, self.place.info.id, options.choices.broker, options.bind, problems
+            run, self.place.info, options.choices.broker, options.bind, problems
         )
         self._learning = ServiceGroup(problems)
         self._dashboard: Dashboard | None = None
@@ -271,9 +284,10 @@ class Services:
         if options.are_together:
             self._learning.add(_started(run, _joined(servers[0], writer)), can_go_on=True)
         else:
-            # In the order in which they end: the watch publishes the server's last word, and the last
-            # writer stores what both say at their end, and explains what the others have stored.
-            for server in servers:
+            # In the order in which they end: leaf servers need the server, the watch publishes the server's
+            # last word, and the last writer stores what all say at their end, and explains what the others
+            # have stored.
+            for server in [*_leaf_servers(options, place, self.broker_url), *servers]:
                 self._learning.add(_started(run, server), can_go_on=True)
             if options.choices.namespaces is not None:
                 watch = _metric_watch(run, options, place, self.broker_url)

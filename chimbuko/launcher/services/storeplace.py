@@ -151,6 +151,11 @@ class StorePlace:
         """Return the files in which one part of several leaves its model, and its report, at its end."""
         return self.scratch / f"model-{part}", self.scratch / f"report-{part}"
 
+    def leaf_names_paths(self, leaf: int) -> list[Path]:
+        """Return the files in which a leaf server keeps how agents have numbered their functions."""
+        folders = [self.scratch, self._run.path] if self.is_elsewhere else [self.scratch]
+        return [folder / f"leaf-{leaf}" for folder in folders]
+
     def join_parts(self, save_model: Path | None) -> None:
         """Make one model and one report of those of several parts of the parameter server; they have ended.
 
@@ -173,6 +178,8 @@ class StorePlace:
     def clear(self) -> None:
         """Remove what the end of the run makes superfluous."""
         shutil.rmtree(self.scratch, ignore_errors=True)
+        for leaf in range(1, self.info.config.leaf_servers + 1):
+            (self._run.path / f"leaf-{leaf}").unlink(missing_ok=True)
         self._note.remove()
         for folder in self._rescued:
             forget(self._run, folder)

@@ -20,6 +20,10 @@ SYSTEM_SHARE = 0.30
 BLOCKED_SHARE = 0.30
 """Share of the periods at whose end a thread waits for storage, from which it is bound by that."""
 STOPPED = "Tt"
+COMPUTING_SHARE = 0.1
+"""Share of the time from which a thread computes: a poller that hardly runs leaves no caches behind, wherever
+it wakes up.
+"""
 HANDED_PER_S = 20.0
 """Rate at which a thread gives its core up, from which threads of Python hand the interpreter's lock
 to each other: some 160 a second where four compute.
@@ -39,7 +43,9 @@ def migrating(span: Span) -> Iterator[Finding]:
     moved = [
         thread
         for thread in workers(span)
-        if thread.periods >= STILL_PERIODS and thread.migrations / thread.periods >= MOVES_PER_S
+        if thread.periods >= STILL_PERIODS
+        and thread.busy_share >= COMPUTING_SHARE
+        and thread.migrations / thread.periods >= MOVES_PER_S
     ]
     if moved:
         most = max(thread.migrations / thread.periods for thread in moved)
@@ -102,7 +108,7 @@ def taking_turns(span: Span) -> dict[int, list[ThreadSpan]]:
         if (
             len(threads) >= 2
             and all(thread.voluntary >= HANDED_PER_S * thread.seconds for thread in threads)
-            and ran_s <= most * lasted_s
+            and COMPUTING_SHARE * lasted_s <= ran_s <= most * lasted_s
             and least * lasted_s <= wanted_s <= WANTED_AT_ONCE * len(threads) * lasted_s
         ):
             found[pid] = threads

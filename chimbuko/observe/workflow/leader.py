@@ -11,6 +11,7 @@ from pathlib import Path
 
 from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.observe.namespaces.client.client import Client, Namespace
+from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.tree.leaves import Leaf, elements
 from chimbuko.observe.workflow.advice import AdvisedCores, follow
@@ -44,6 +45,8 @@ from chimbuko.runtime.runs.programname import program_of
 
 INTERRUPTED_CODE = 130
 LOOK_S = 0.2
+PUBLISH_S = 5.0
+"""Time in seconds in which a broker that was lost just then comes back."""
 TASK_VARIABLE = "CHIMBUKO_TASK"
 """Environment variable with the name of the task."""
 _VALUE_VARIABLE = "CHIMBUKO_RECOMMENDED_"
@@ -86,7 +89,7 @@ def lead(workflow: Workflow, base: Path, folder: Path, advised_cores: AdvisedCor
     try:
         with Wakeup() as wakeup:
             services.start()
-            if signals or services.place is None:
+            if signals:
                 services.stop_monitors()
                 services.stop()
                 return INTERRUPTED_CODE
@@ -123,9 +126,7 @@ class _Course:
         self._heeded = 0
         self._events: deque[Event] = deque([Begun()])
         self._failed_code = 0
-        assert services.place is not None
-        self._client = Client(services.place, rank=0)
-        self._published: Namespace = self._client.create(NAMESPACE)
+        self._client, self._published = _published_at(services.place)
 
     def __enter__(self) -> _Course:
         return self
@@ -133,6 +134,8 @@ class _Course:
     def __exit__(self, *exception: object) -> None:
         for child in self._running.values():
             child.kill()
+        if self._client is None:
+            return
         try:
             self._client.close()
         except ServiceError as error:
@@ -196,7 +199,8 @@ class _Course:
 
     def _note(self, note: Note) -> None:
         program = program_of(self._tasks[note.task].command)
-        self._published.publish_tree_async(noted(note, program, time.time_ns() // 1000))
+        if self._published is not None:
+            self._published.publish_tree_async(noted(note, program, time.time_ns() // 1000))
         if note.state is State.FAILED and not self._failed_code:
             self._failed_code = note.code or 1
         if line := self._line(note):
@@ -230,6 +234,8 @@ class _Course:
     def _recommended(self, task: Task) -> dict[str, str | int | float]:
         """Return the published values among those that are recommended to a task."""
         found: dict[str, str | int | float] = {}
+        if self._services.place is None:
+            return found
         try:
             with Reader(self._services.place) as reader:
                 for name, recommendation in task.recommended.items():
@@ -241,6 +247,21 @@ class _Course:
         except ChimbukoError as error:
             say(f"{task.name}: the recommended values cannot be read: {error}")
         return found
+
+
+def _published_at(place: JobAddress | None) -> tuple[Client | None, Namespace | None]:
+    """Return where states of tasks are published; None where that cannot be: tasks run all the same."""
+    deadline_s = time.monotonic() + PUBLISH_S
+    while place is not None:
+        try:
+            client = Client(place, rank=0)
+            return client, client.create(NAMESPACE)
+        except ServiceError as error:
+            if time.monotonic() > deadline_s:
+                say(f"states of tasks are not published: {error}")
+                break
+            time.sleep(LOOK_S)
+    return None, None
 
 
 def _scalar(leaf: Leaf) -> str | int | float | None:

@@ -1,6 +1,7 @@
 """Services of a workflow, in the order in which they start: namespaces, analysis, agents, monitors.
 
-Each is started again if it ends early.
+Each is started again if it ends early, also before it is ready. Tasks run without one that cannot be started;
+only what was given wrongly ends a workflow before.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import redis
 
-from chimbuko.core.errors import ChimbukoError, ServiceError
+from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.observe.namespaces.exchange.jobaddress import DEFAULT_JOB, WRITER, JobAddress, find_address
 from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.observe.workflow.children import Child
@@ -30,6 +31,8 @@ from chimbuko.runtime.runs.directory import RunDirectory
 CHIMBUKO = (sys.executable, "-m", "chimbuko")
 READY_S = 120.0
 """Time in seconds for a service to become ready: kernels may have to be compiled first."""
+AGAIN_S = 20.0
+"""The same for one that has ended once: tasks wait no longer, and it is started again beside them."""
 LOOK_S = 0.05
 
 
@@ -44,6 +47,8 @@ class Companion:
         Command, and the one by which it is started again.
     log
         File for its output; None for that of this process.
+    is_begun
+        Whether there is something to go on with, so that ``again`` is what starts it.
     """
 
     def __init__(
@@ -54,9 +59,12 @@ class Companion:
         folder: Path,
         log: Path | None = None,
         again: Sequence[str] | None = None,
+        is_begun: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
+        self._words = list(words)
         self._again = list(again or words)
+        self._is_begun = is_begun
         self._environment = environment
         self._folder = folder
         self._log = log
@@ -73,20 +81,27 @@ class Companion:
         return self._child.pid
 
     def wait_until(self, is_ready: Callable[[], bool], should_stop: Callable[[], bool]) -> None:
-        """Wait until the process is ready, or the workflow shall end.
+        """Wait until the process is ready, or the workflow shall end; start it again where it ends before.
 
         Raises
         ------
+        ConfigError
+            Its options are wrong.
         ServiceError
-            It ended before, or takes too long.
+            It takes too long, or has ended, and does not come back soon.
         """
-        deadline_s = time.monotonic() + READY_S
+        began_s = time.monotonic()
+        deadline_s = began_s + READY_S
         while not should_stop() and not is_ready():
             code = self._child.code
+            if code == ConfigError.exit_code:
+                raise ConfigError(f"{self.name} did not start (exit code {code}){self._last_words()}")
             if code is not None:
-                raise ServiceError(f"{self.name} did not start (exit code {code}){self._last_words()}")
-            if time.monotonic() > deadline_s:
-                raise ServiceError(f"{self.name} is not ready after {READY_S:.0f} s{self._last_words()}")
+                deadline_s = min(deadline_s, began_s + AGAIN_S)
+            self.look_after()
+            if (now_s := time.monotonic()) > deadline_s:
+                waited = f"{now_s - began_s:.0f} s"
+                raise ServiceError(f"{self.name} is not ready after {waited}{self._last_words()}")
             time.sleep(LOOK_S)
 
     def look_after(self) -> None:
@@ -102,8 +117,9 @@ class Companion:
             say(f"{self.name} ends again and again; the workflow goes on without it{self._last_words()}")
             return
         say(f"{self.name} ended early (exit code {code}) and is started again{self._last_words()}")
+        words = self._again if self._is_begun() else self._words
         with suppress(ChimbukoError):
-            self._child = Child(self._again, self._environment, self._folder, self._log)
+            self._child = Child(words, self._environment, self._folder, self._log)
 
     def ask_to_end(self) -> None:
         """Ask the process to end, without waiting for it."""
@@ -180,7 +196,7 @@ class Services:
     @property
     def wrapper(self) -> list[str]:
         """Return the command through which each rank is started, so that its trace is analysed."""
-        return [str(self._run.node_command)] if self._analysis else []
+        return [str(self._run.node_command)] if self._analysis and self._run.node_command.exists() else []
 
     @property
     def pids(self) -> list[int]:
@@ -188,16 +204,18 @@ class Services:
         return [companion.pid for companion in self._all]
 
     def start(self) -> None:
-        """Start all services, each when the one before it is ready.
+        """Start all services, each when the one before it is ready, or cannot be started.
 
         Raises
         ------
-        ChimbukoError
-            One of them does not become ready.
+        ConfigError
+            What was given for one of them is wrong.
         """
-        self._start_namespaces()
+        with _said("nothing is published"):
+            self._start_namespaces()
         if self._workflow.analysis is not None and not self._should_stop():
-            self._start_analysis(self._workflow.analysis.options)
+            with _said("the tasks run without analysis"):
+                self._start_analysis(self._workflow.analysis.options)
         if self._workflow.monitor is not None and not self._should_stop():
             period = self._workflow.monitor.period
             words = self._machine.start_on_each_node([*CHIMBUKO, "monitor", "--publish", "--period", period])
@@ -260,6 +278,7 @@ class Services:
             self._environment,
             Path.cwd(),
             again=[*CHIMBUKO, "serve", run, "--resume"],
+            is_begun=self._run.info_path.exists,
         )
         # The service is in the list before anything can fail, so that it is ended in any case.
         self._analysis.append(services)
@@ -296,6 +315,15 @@ class Services:
             time.sleep(LOOK_S)
         for companion in companions:
             companion.kill()
+
+
+@contextmanager
+def _said(consequence: str) -> Iterator[None]:
+    """Say that a service cannot be started, and what follows; tasks run without it."""
+    try:
+        yield
+    except ServiceError as error:
+        say(f"{error}; {consequence}")
 
 
 def _is_served(service: Path) -> bool:

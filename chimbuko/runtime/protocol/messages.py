@@ -123,8 +123,23 @@ class FunctionName(msgspec.Struct, frozen=True, array_like=True):
     name: str
 
 
+class ContainedDeltas(msgspec.Struct, frozen=True, array_like=True):
+    """Deltas of one agent in one of a leaf server, with what cannot be merged with that of others."""
+
+    incarnation: int
+    sequence: int
+    """Number of the last one of them."""
+    names: list[FunctionName]
+    """Functions that they mention for the first time, with the agent's numbers."""
+    telemetry: TelemetryDelta
+    """Paces, and the agent's figures and node; functions have the leaf's numbers."""
+    is_leaf: bool = False
+
+
 class Delta(msgspec.Struct, frozen=True, array_like=True):
-    """Changes at one agent since its last delta. Numbers of functions are the agent's own."""
+    """Changes at one agent since its last delta, or at all agents of a leaf server together. Numbers of
+    functions are the sender's own.
+    """
 
     agent: str
     incarnation: int
@@ -145,6 +160,12 @@ class Delta(msgspec.Struct, frozen=True, array_like=True):
     steps: list[StepCount]
     health: list[StreamHealth]
     telemetry: TelemetryDelta = TelemetryDelta()
+    is_leaf: bool = False
+    """Whether the sender is a leaf server, and no agent."""
+    contained: dict[str, ContainedDeltas] = {}
+    """Deltas of agents that are merged into this one, by agent; each agent's follow those before."""
+    lost: int = 0
+    """Number of further deltas of these agents that nobody can send again."""
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, array_like=True):

@@ -1,5 +1,5 @@
 """Partition of a run's services: which part of the parameter server merges which functions, by name, and
-ranks, in blocks, and which writer stores what an agent finds. Pure.
+ranks, in blocks, and which leaf server and which writer take what an agent has. Pure.
 
 A part merges without the others: all counts of a function over all ranks are in one part, and so are those of
 a rank over all functions.
@@ -41,11 +41,18 @@ def writer_of_agent(name: str, writers: int) -> int:
 
     All that an agent sends goes to the same one: acknowledgements say that what came before is stored, too.
     """
-    if writers == 1:
-        return 0
+    return 1 + _share_of_agent(name, writers) if writers > 1 else 0
+
+
+def leaf_of_agent(name: str, leaves: int) -> int:
+    """Return the number of the leaf server that merges what an agent learns, counted from 1; 0 for none."""
+    return 1 + _share_of_agent(name, leaves) if leaves else 0
+
+
+def _share_of_agent(name: str, shares: int) -> int:
     # A checksum of few names that differ in one digit may be odd for all of them.
     digest = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=4).digest()
-    return 1 + int.from_bytes(digest, "little") % writers
+    return int.from_bytes(digest, "little") % shares
 
 
 def part_of_rank(program: int, rank: int, parts: int) -> int:

@@ -22,7 +22,7 @@ from chimbuko.runtime.protocol.messages import PAYLOAD, Seal
 
 
 class PartKeys:
-    """Keys between agents, or dashboards, and one part of the parameter server."""
+    """Keys between agents, or dashboards, and one part of the parameter server, or a leaf server for it."""
 
     def __init__(self, begin: str, part: int) -> None:
         end = f"-{part}" if part else ""
@@ -57,12 +57,16 @@ class RunKeys:
     writer
         Number of one of several writers, counted from 1: it and its agents have a stream of their own for
         records. 0 where there is only one writer.
+    leaf
+        Number of a leaf server, counted from 1: it and its agents have keys of their own for deltas and
+        models, on any node of a cluster. 0 where there is none.
     """
 
-    def __init__(self, run_id: str, writer: int = 0) -> None:
+    def __init__(self, run_id: str, writer: int = 0, leaf: int = 0) -> None:
         begin = f"{{chimbuko:{run_id}}}:"
+        self._run = run_id
         self._recall_answers = begin + "recall-answers:"
-        self._parts = tuple(PartKeys(begin, part) for part in range(MOST_PARTS))
+        self._parts = self._parts_of_leaf(leaf)
         self._records = tuple(f"{begin}records{f'-{one}' if one else ''}" for one in range(1 + MOST_WRITERS))
         self.records = self._records[writer]
         """Stream of ``RecordBatch``, agents to their writer."""
@@ -115,13 +119,30 @@ class RunKeys:
         self.ending = begin + "ending"
         """Key that is there from the start of the services on, and says whether the run is to come to an end.
         """
+
+    def all(self, leaves: int = 0) -> tuple[str, ...]:
+        """Return all keys that a run leaves behind, if nobody removes them.
+
+        Parameters
+        ----------
+        leaves
+            Number of leaf servers.
+        """
         own = (key for name, key in vars(self).items() if not name.startswith("_") and name != "records")
-        self.all = (*own, *self._records, *(key for part in self._parts for key in vars(part).values()))
-        """All keys that a run leaves behind, if nobody removes them."""
+        parts = (part for leaf in range(leaves + 1) for part in self._parts_of_leaf(leaf))
+        return (*own, *self._records, *(key for part in parts for key in vars(part).values()))
 
     def part(self, part: int) -> PartKeys:
-        """Return the keys of one part of the parameter server, counted from 0."""
+        """Return the keys of one part of the parameter server, counted from 0, or of the leaf for it."""
         return self._parts[part]
+
+    def of_leaf(self, leaf: int) -> RunKeys:
+        """Return the keys as a leaf server and its agents have them."""
+        return RunKeys(self._run, leaf=leaf)
+
+    def _parts_of_leaf(self, leaf: int) -> tuple[PartKeys, ...]:
+        place = f"{self._run}:leaf-{leaf}" if leaf else self._run
+        return tuple(PartKeys(f"{{chimbuko:{place}}}:", part) for part in range(MOST_PARTS))
 
     def recall_answers(self, request_id: str) -> str:
         """Return the key of the list of ``RecallAnswer`` to a request; a count of its bytes is beside it."""
@@ -159,9 +180,9 @@ class RunBroker:
         Header of the run's messages, which encodes them and refuses those of others.
     """
 
-    def __init__(self, client: redis.Redis, run_id: str, writer: int = 0) -> None:
+    def __init__(self, client: redis.Redis, run_id: str, writer: int = 0, leaf: int = 0) -> None:
         self.client = client
-        self.keys = RunKeys(run_id, writer)
+        self.keys = RunKeys(run_id, writer, leaf)
         self.seal = Seal(run_id)
 
     @classmethod
@@ -172,7 +193,9 @@ class RunBroker:
         return cls(connect(url, timeout_s, found_in), run_id)
 
     @classmethod
-    def from_environment(cls, run_id: str, found_in: Path | None = None, writer: int = 0) -> RunBroker:
+    def from_environment(
+        cls, run_id: str, found_in: Path | None = None, writer: int = 0, leaf: int = 0
+    ) -> RunBroker:
         """Connect to the broker that the process which started us named; each interrupted connection is an
         error.
 
@@ -180,6 +203,8 @@ class RunBroker:
         ----------
         writer
             Number of the writer that this process is, or that stores what it finds, as for ``RunKeys``.
+        leaf
+            Number of the leaf server that merges what this process learns.
 
         Raises
         ------
@@ -189,7 +214,8 @@ class RunBroker:
         url = os.environ.get(BROKER_VARIABLE)
         if not url:
             raise ServiceError(f"{BROKER_VARIABLE} is not set: this process is started by 'chimbuko run'")
-        return cls(connect(url, found_in=found_in, redis_connect_func=_Interruptions()), run_id, writer)
+        client = connect(url, found_in=found_in, redis_connect_func=_Interruptions())
+        return cls(client, run_id, writer, leaf)
 
     def read(self, stream: str, after: bytes, count: int, block_ms: int | None = None) -> Entries:
         """Return entries of a stream after the id ``after``, as (id, encoded message).

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 
 from chimbuko.runtime.process.lifetime import say_ready
+from chimbuko.runtime.process.unnamedfile import unnamed_file
 
 CERTIFICATE_VARIABLE = "CHIMBUKO_DOOR_CERTIFICATE"
 """Environment variable with certificate and private key, as PEM."""
@@ -42,7 +43,7 @@ def _context(certificate: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     # It is taken from a file only: this one has no name.
-    file = os.memfd_create("certificate")
+    file = unnamed_file("certificate")
     try:
         os.write(file, certificate.encode())
         context.load_cert_chain(f"/proc/self/fd/{file}")

@@ -97,3 +97,13 @@ def test_the_summary_begins_with_the_worst(run: RunDirectory) -> None:
     lines = summary_lines(summarize(run, []))
     assert lines[1] == "Worst of 2 findings, by time lost on all ranks together:"
     assert "compute on rank 3 took 100 ms" in lines[2]
+
+
+def test_a_mark_stands_behind_the_sentence_until_it_is_removed(run: RunDirectory) -> None:
+    chimbuko("incidents", run.path, "--again")
+    marked = chimbuko("incidents", run.path, "--mark", "R1", "ignored", "--note", "the tick of the node")
+    lines = marked.stdout.splitlines()
+    assert "[ignored by " in lines[2] and lines[2].endswith(": the tick of the node]")
+    assert "[" not in chimbuko("incidents", run.path, "--mark", "R1", "none").stdout
+    wrong = CliRunner().invoke(main, ["incidents", str(run.path), "--mark", "I77", "known"])
+    assert wrong.exit_code != 0

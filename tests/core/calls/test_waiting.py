@@ -37,6 +37,7 @@ OF = {
         *(
             "gloo:all_reduce",
             "nccl:broadcast",
+            "_c10d_functional::wait_tensor",
             "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)",
         ),
         *("MPI_Cart_create()", "MPI_Intercomm_merge()", "MPI_Dist_graph_create()", "PMPI_Bcast_c()"),

@@ -69,8 +69,8 @@ def test_loops_barriers_and_locks(recorded: tuple[str, Stream]) -> None:
     compiler, stream = recorded
     found = kinds(stream)
     assert found["OpenMP loop"] == 3 * STEPS
-    # Each thread waits behind the loop, at the barrier, and at the end of both regions. The last waits of workers,
-    # which hear of no further region, may be missing.
+    # Each thread waits behind the loop, at the barrier, and at the end of both regions. The last waits of
+    # workers, which hear of no further region, may be missing.
     assert 4 * 3 * STEPS <= found["OpenMP barrier"] <= 4 * 3 * STEPS + 30
     assert found["OpenMP critical"] >= STEPS
     held = [name for name in stream.names.counters.values() if name.startswith("Waited for a lock: held by")]
@@ -106,8 +106,9 @@ def test_a_wait_ends_with_its_region_and_not_with_the_next_one(recorded: tuple[s
 def test_the_slow_thread_is_told(recorded: tuple[str, Stream]) -> None:
     _, stream = recorded
     slow = [one for one in decode_late_threads(stream.metadata(LATE_THREADS)) if "solve" in one.barrier]
-    assert [(one.threads, one.regions >= STEPS - 1) for one in slow] == [(3, True)]
-    assert 1.2 < slow[0].ratio < 4 and slow[0].share > 0.6
+    # Threads have the numbers that OpenMP gives them.
+    assert [(one.thread, one.threads, one.regions >= STEPS - 1) for one in slow] == [(1, 3, True)]
+    assert slow[0].ratio > 1.2 and slow[0].share >= 0.6
     assert slow[0].barrier.startswith("OpenMP barrier solve [{")
 
 

@@ -21,6 +21,7 @@ WHEELS = {
     12: ("nvidia-cuda-cupti-cu12==12.9.79", "nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-crt==13.5.37"),
     13: ("nvidia-cuda-cupti==13.5.25", "nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37"),
 }
+NVTX = "nvidia-nvtx==13.5.25"
 """Packages with NVIDIA's headers, by version of CUDA."""
 STRUCTURES = {
     12: {"KERNEL": "Kernel9", "MEMCPY": "Memcpy6", "MEMSET": "Memset4"},
@@ -36,28 +37,25 @@ SIZES = [f"heat::relax<float> <<<({blocks},1,1), (256,1,1)>>>" for blocks in (64
 def flags(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Flags of the compiler for the headers of a version of CUDA."""
     folder = tmp_path_factory.mktemp("headers")
-    words = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "-q",
-        "--no-deps",
-        "-d",
-        str(folder),
-        *WHEELS[request.param],
-    ]
+    includes = headers(folder, f"CUDA {request.param}", *WHEELS[request.param])
+    found = [f"-D{name}=CUpti_Activity{structure}" for name, structure in STRUCTURES[request.param].items()]
+    return [f"-DCUDA={request.param}", *found, *includes]
+
+
+def headers(folder: Path, what: str, *wheels: str) -> list[str]:
+    """Flags of the compiler for the headers in wheels."""
+    words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder), *wheels]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
-        pytest.skip(f"no headers of CUDA {request.param}: {done.stderr.strip().splitlines()[-1]}")
-    found = [f"-D{name}=CUpti_Activity{structure}" for name, structure in STRUCTURES[request.param].items()]
+        pytest.skip(f"no headers of {what}: {done.stderr.strip().splitlines()[-1]}")
+    found = []
     for wheel in folder.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(
-                folder / wheel.stem, [name for name in archive.namelist() if name.endswith(".h")]
+                folder / wheel.stem, [name for name in archive.namelist() if "/include/" in name]
             )
         found += [f"-I{include}" for include in (folder / wheel.stem).glob("nvidia/*/include")]
-    return [f"-DCUDA={request.param}", *found]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +141,10 @@ def test_work_on_a_gpu_is_a_call_of_its_queue(app: Path, tmp_path: Path) -> None
     ],
 )
 def test_gpus_that_are_not_seen_are_said(
-    app: Path, tmp_path: Path, variable: str, value: str, said: str
+    app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
 ) -> None:
-    (stream,) = record(tmp_path, [app, "2"], **{variable: value})
+    monkeypatch.setenv(variable, value)
+    (stream,) = record(tmp_path, [app, "2"])
     assert f"what runs on GPUs: CUDA: {said}" in stream.metadata(NOT_RECORDED)
     assert set(stream.calls()) == {".TAU application"}
 
@@ -183,3 +182,46 @@ def test_another_profiler_that_cuda_is_to_load_comes_first(app: Path, tmp_path: 
     assert set(stream.calls()) == {".TAU application"}
     begun = stream.events[stream.events[:, 3] == EventType.ENTRY]
     assert len(begun) == 1
+
+
+NVTX_PROGRAM = """
+#include <nvtx3/nvToolsExt.h>
+#include <stdio.h>
+
+int main(void)
+{
+    nvtxDomainHandle_t domain = nvtxDomainCreateA("own");
+    nvtxEventAttributes_t named = {.version = NVTX_VERSION, .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE};
+    for (int step = 0; step < 3; step++) {
+        char name[32];
+        snprintf(name, sizeof name, "step %d", step);
+        nvtxRangePushA(name);
+        named.messageType = NVTX_MESSAGE_TYPE_ASCII;
+        named.message.ascii = "assemble";
+        nvtxRangePushEx(&named);
+        nvtxRangePop();
+        named.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+        named.message.registered = nvtxDomainRegisterStringA(domain, "solve");
+        nvtxDomainRangePushEx(domain, &named);
+        nvtxDomainRangePop(domain);
+        nvtxRangePop();
+    }
+    nvtxRangePop();
+    return 0;
+}
+"""
+
+
+def test_ranges_of_nvtx_are_regions(tmp_path: Path) -> None:
+    (tmp_path / "headers").mkdir()
+    includes = headers(tmp_path / "headers", "NVTX", NVTX)
+    (tmp_path / "ranges.c").write_text(NVTX_PROGRAM)
+    compiled(*includes, tmp_path / "ranges.c", "-o", tmp_path / "ranges", "-ldl")
+    (stream,) = record(tmp_path, [tmp_path / "ranges"])
+    root = ".TAU application"
+    assert stream.nesting() == {
+        ("", root): 1,
+        (root, "step"): 3,
+        ("step", "assemble"): 3,
+        ("step", "solve"): 3,
+    }

@@ -62,7 +62,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> tuple[Recorder, type, Callable[[
     class Own(Optimiser):
         pass
 
-    Iterations(recorder).watch(Batches, Own)
+    known: Any = recorder
+    Iterations(known).watch(Batches, Own)
     return recorder, Batches, Own.profile_hook_step(lambda: None)
 
 

@@ -105,6 +105,8 @@ def test_each_kind_alone(made: Span, kind: str) -> None:
         span(thread(1, busy=0.98, waited_s=0.1), thread(2, busy=0.01, waited_s=0.1), cores={0: 1.0}),
         # A core is shared, and there is time enough for both.
         span(thread(1, busy=0.4, waited_s=0.3), thread(2, busy=0.4, waited_s=0.3), cores={0: 0.8}),
+        # A poller wakes up now here and now there.
+        span(thread(1, (0, 1), busy=0.02, waited_s=0.3, migrations=8)),
         # A shell waits for what it has started.
         span(thread(1, busy=0.0, state="S", still_periods=10), thread(2)),
         span(thread(1, busy=0.0, state="S", still_periods=4)),
@@ -268,6 +270,12 @@ def test_threads_of_python_that_compute_at_once_want_cores_of_their_own() -> Non
     """As those in a library that lets go of the lock: they give no core up by themselves."""
     made = [replace(one, waited_s=7.5) for one in four_under_the_lock(voluntary=9)]
     assert kinds(span(*made)) == ["oversubscribed"]
+
+
+def test_threads_of_a_pool_that_hardly_run_do_not_wait_for_the_interpreter() -> None:
+    """They wake up often, and each time wait for a core that others have."""
+    pool = [thread(tid, pid=1, name="python", busy=0.02, waited_s=2.0, voluntary=500) for tid in range(1, 5)]
+    assert "one at a time" not in kinds(span(*pool, cores={0: 1.0}))
 
 
 def test_what_the_host_takes_is_stolen_and_no_load_of_others() -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import redis
 
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import Silence, StreamHealth
 from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
@@ -26,6 +27,7 @@ from chimbuko.provenance.alerts.nodelosses import LossAlert
 from chimbuko.provenance.alerts.recurrences import RecurrenceAlert
 from chimbuko.provenance.alerts.sink import Sink
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.marks import Mark, MarkState, write_mark
 from chimbuko.provenance.incidents.metricfindings import metric_findings
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -33,7 +35,7 @@ from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.service import WriterService, run_writer
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write import liveincidents
-from chimbuko.provenance.write.events import ExplainedCall, SevereCallsStored, Tick
+from chimbuko.provenance.write.events import ExplainedCall, RecurrencesStored, SevereCallsStored, Tick
 from chimbuko.provenance.write.severecalls import SevereCall
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, RunStatistics
@@ -295,3 +297,25 @@ def test_storing_does_not_wait_for_a_sink(
     engine = open_for_reading(url)
     assert Provenance(engine, RUN_ID).calls.count(CallFilter()) == 299
     engine.dispose()
+
+
+def test_of_what_is_known_or_ignored_no_alert_is_sent(broker: RunBroker, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+    make_store(url)
+    engine = open_for_writing(url)
+    slow = Recurrence(
+        0, RecurrenceKind.SLOW_MODE, "solve", 9, 5000.0, 1.0, 2.0, ["solve"], [0], 0, 1, [], 0.5
+    )
+    (found,) = Writer(engine, RUN_ID).write_recurrences([slow])
+    close(engine)
+    severe = SevereCall((0, 1, 3, 7), "solve", 0, "node7", 3, 1, False, 5000.0, 7.0)
+    got: list[bytes] = []
+    for state, alerts in ((MarkState.KNOWN, 0), (MarkState.NOTED, 1)):
+        write_mark(url, RUN_ID, Mark(found.id, state, "", "ada", 1))
+        reading = open_for_reading(url)
+        service = AlertService(RUN_ID, LEAST_US, broker, [Sink("sink", got.append)], print)
+        service.take(RecurrencesStored(0.0, [found]), reading)
+        service.take(SevereCallsStored(0.0, [ExplainedCall(severe, "", "")]), reading)
+        service.stop()
+        close(reading)
+        assert len(got) == 2 * alerts

@@ -323,7 +323,7 @@ def test_a_cluster_is_used_like_a_single_server(cluster: str) -> None:
         row, updates = pipeline.execute()
     assert row == b"row" and len(updates) == 1
     assert broker.read(broker.keys.part(0).model_updates, b"0", 5)[0][1] == b"update"
-    assert client.delete(*broker.keys.all) == 4
+    assert client.delete(*broker.keys.all()) == 4
     client.close()
 
 

@@ -10,7 +10,10 @@ import pytest
 
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
+from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.explain.explaining import explain_run
+from chimbuko.provenance.incidents.incidentlist import Incidents, set_mark
+from chimbuko.provenance.incidents.marks import MarkState
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
@@ -107,3 +110,40 @@ def test_a_finding_has_an_address_that_stays(made: MadeRun, api: Api) -> None:
     second, again = sorted((second, again), key=lambda one: one["recurrence"]["cost_us"], reverse=True)
     assert again["id"] == first["id"] != second["id"]
     assert api.ask(f"recurrences/{first['id']}").json["summary"] == first
+
+
+def test_marks_stay_with_their_findings_and_only_the_own_page_may_write(made: MadeRun, api: Api) -> None:
+    explain_run(made.directory)
+    finding = api.ask("incidents?with_short=true&limit=1").json["incidents"][0]["id"]
+    body = msgspec.json.encode({"finding": finding, "state": "known", "note": "ticket 812", "author": "ada"})
+
+    def put(body: bytes, kind: str = "application/json", **headers: str) -> int:
+        return api.ask("marks", "POST", body, Content_Type=kind, **headers).status_code
+
+    assert put(body, "text/plain") == put(body, Sec_Fetch_Site="cross-site") == 403
+    assert api.ask("marks").status_code == 405
+    assert put(b"{}") == put(b"what") == 400
+    assert put(b'{"finding": "I999", "state": "known"}') == 404
+    assert api.ask(f"incidents/{finding}").json["summary"]["mark"] == ""
+    assert put(body, Sec_Fetch_Site="same-origin") == 200
+    explain_run(made.directory)
+    listed = api.ask("incidents?with_short=true&limit=1").json["incidents"][0]
+    assert [listed[name] for name in ("id", "mark", "note", "marked_by")] == [
+        *(finding, "known", "ticket 812", "ada"),
+    ]
+    assert put(msgspec.json.encode({"finding": finding, "state": None})) == 200
+    assert api.ask(f"incidents/{finding}").json["summary"]["mark"] == ""
+
+
+def test_comparisons_leave_out_what_is_ignored(made: MadeRun) -> None:
+    explain_run(made.directory)
+    with open_run(made.directory) as provenance:
+        found = Incidents(provenance.reader)
+        costliest = found.page(limit=1, with_short=True).incidents[0]
+        before = read_profile(provenance).incidents
+        set_mark(found, made.directory, costliest.id, MarkState.NOTED)
+        assert read_profile(provenance).incidents == before
+        set_mark(found, made.directory, costliest.id, MarkState.IGNORED)
+        after = read_profile(provenance).incidents
+    assert after.number == before.number - 1
+    assert after.cost_us == pytest.approx(before.cost_us - costliest.cost_us)

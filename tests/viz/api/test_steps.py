@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from chimbuko.core.calls.record import StepCount
+from chimbuko.provenance.store.tables import SPENT
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import RANKS, STEPS, MadeRun
 
@@ -34,6 +35,7 @@ def summed(steps: list[StepCount], rank: int, length: int) -> list[dict[str, Any
             "severity_us": pytest.approx(sum(step.severity_us for step in some)),
             "highest_score": max(step.highest_score for step in some),
             "most_anomalies": max(step.anomalies for step in some),
+            **{name: sum(getattr(step, name) for step in some) for name in SPENT},
         }
         for first, some in sorted(groups.items())
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chimbuko.provenance.budget.runbudget import run_budget
+from chimbuko.provenance.budget.steptimes import step_times
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents
 from chimbuko.provenance.incidents.origins import origins
 from chimbuko.provenance.query.filters import CallFilter
@@ -269,3 +270,62 @@ def test_what_recurs_has_a_page(watched: Watched, provenance: Provenance) -> Non
     watched.may_be_missing = True
     missing = opened(watched, "/incident/R999", ".empty, main")
     missing.wait_for_selector("text=This finding cannot be shown.")
+
+
+def test_the_overview_has_the_time_of_each_step_with_incidents_and_chooses_steps_for_all(
+    watched: Watched, provenance: Provenance
+) -> None:
+    page = opened(watched, "", ".steps .chart[data-bars]")
+    chart = page.locator(".steps .chart")
+    times = step_times(provenance)
+    assert int(chart.get_attribute("data-bars") or 0) == len(times.times) > 10
+    costliest = Incidents(provenance.reader).page(limit=1).incidents[0]
+    assert costliest.id in (chart.get_attribute("data-marks") or "").split()
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".tip >> text=MPI: ")
+    assert page.locator(".tip").inner_text().splitlines()[0] == "step 0"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**step=0*")
+    box = chart.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 0.3 * box["width"], middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=4)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"step=\d+\.\.\d+"))
+    first, last = map(int, re.findall(r"step=(\d+)\.\.(\d+)", page.url)[0])
+    chosen = [one for one in times.times if first <= one.step <= last]
+    within = chosen[0].start_us, chosen[-1].end_us
+    listed = Incidents(provenance.reader).page(LISTED, times=within)
+    assert 0 < listed.total < Incidents(provenance.reader).page(limit=1).total
+    settled(page)
+    ids = page.locator("[data-finding]").evaluate_all("lines => lines.map(line => line.dataset.finding)")
+    assert {one for one in ids if one.startswith("I")} == {one.id for one in listed.incidents}
+    worst = origins(provenance.reader, "rank", 1, within).origins[0]
+    assert page.locator(".ranks [data-rank]").first.get_attribute("data-rank") == f"0:{worst.rank}"
+    page.get_by_label("What is shown over steps").select_option("ranks")
+    page.wait_for_selector("[data-legend]")
+
+
+def test_keys_mark_a_finding_and_take_the_mark_away(watched: Watched, worst: IncidentDetails) -> None:
+    finding = worst.summary.id
+    page = opened(watched, f"/incident/{finding}", ".marks")
+    page.keyboard.press("k")
+    page.wait_for_selector(".marks[data-mark=known] >> text=known by ")
+    page.keyboard.press("n")
+    page.get_by_label("Note").fill("ticket 812")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".mark-said >> text=: ticket 812")
+    settled(page)
+    assert wrong_with(page) == []
+    page = opened(watched, "", f"[data-finding={finding}]")
+    page.wait_for_selector(f"[data-finding={finding}] .mark-tag >> text=known")
+    page = opened(watched, f"/incident/{finding}", ".mark-said")
+    page.keyboard.press("n")
+    page.get_by_label("Note").fill("")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".mark-said >> text=ticket", state="detached")
+    page.keyboard.press("k")
+    page.wait_for_selector(".marks[data-mark='']")

@@ -172,7 +172,9 @@ def test_what_was_not_kept_and_what_was_lost_look_different(watched: Watched, ma
     not_kept = colours(page, x, y, 40, 4)
     hatched = [colour for colour in not_kept if colour != (255, 255, 255)]
     assert 0 < len(hatched) < 0.5 * 160
-    assert "hatched: normal calls were analysed but not kept" in page.inner_text(".timeline .hidden >> nth=0")
+    assert "hatched, or bands of their time: normal calls, analysed but not kept" in page.inner_text(
+        ".timeline .hidden >> nth=0"
+    )
 
 
 def test_a_call_is_reported_selected_and_opened(watched: Watched, made: MadeRun) -> None:

@@ -59,6 +59,7 @@ _ENDPOINTS = (
     incidents.recurrence,
     incidents.one_metric_finding,
     incidents.lost_at,
+    incidents.mark,
     workflow.workflow,
     workflow.quantity,
     nodes.nodes,

@@ -14,17 +14,41 @@ from chimbuko.provenance.incidents.incidentlist import (
     IncidentSort,
     IncidentSummary,
     RecurrenceSummary,
+    set_mark,
 )
+from chimbuko.provenance.incidents.marks import MOST_CHARACTERS, Mark, MarkState
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_finding, metric_findings
 from chimbuko.provenance.incidents.origins import Origin, OriginBy, origins
 from chimbuko.provenance.nodes.nodecosts import NodeCost, node_costs
-from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
+from chimbuko.provenance.nodes.nodesamples import FOREVER_US
+from chimbuko.provenance.query.filters import Whole
+from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get, post
 from chimbuko.viz.api.parameters import MAX_LIMIT, Limit, ListCursor
 
+Finding = Annotated[
+    str,
+    Meta(pattern="^[IR][1-9][0-9]{0,8}$", description="The id of an incident or a finding, as I12 or R3."),
+]
 IncidentId = Annotated[str, Meta(pattern="^I[0-9]{1,9}$", description="The id of an incident, as I12.")]
 
 
-class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
+class TimesParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Time in which incidents are wanted."""
+
+    from_us: Annotated[
+        Whole | None, Meta(description="Only incidents that ended after this time, µs since the epoch.")
+    ] = None
+    to_us: Annotated[Whole | None, Meta(description="Only incidents that began before this time.")] = None
+
+    @property
+    def times(self) -> tuple[int, int] | None:
+        """Return begin and end of the wanted time; None for all."""
+        if self.from_us is None and self.to_us is None:
+            return None
+        return self.from_us or 0, FOREVER_US if self.to_us is None else self.to_us
+
+
+class IncidentsParameters(TimesParameters, frozen=True, kw_only=True):
     """Filter of incidents, their order, and the wanted page of the list."""
 
     sort: Annotated[
@@ -95,7 +119,7 @@ class MetricFindingAnswer(Answer, frozen=True, kw_only=True):
     summary: MetricFinding
 
 
-class OriginsParameters(msgspec.Struct, frozen=True, kw_only=True):
+class OriginsParameters(TimesParameters, frozen=True, kw_only=True):
     """Kind of the origins of incidents: ranks, or functions."""
 
     by: Annotated[OriginBy, Meta(description="Kind of origins: ranks, or functions.")] = "rank"
@@ -117,11 +141,44 @@ class OriginsAnswer(Answer, frozen=True, kw_only=True):
     """Core time in µs, out of `lost_us`, of incidents whose origin is not on record."""
 
 
+class MarkParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Mark of an incident or a finding."""
+
+    finding: Finding
+    state: Annotated[
+        MarkState | None,
+        Meta(description="State by the mark; null removes the mark."),
+    ]
+    note: Annotated[str, Meta(max_length=MOST_CHARACTERS, description="A note for others.")] = ""
+    author: Annotated[
+        str, Meta(max_length=80, description="Who marks it; by default the user that runs the server.")
+    ] = ""
+
+
+class MarkAnswer(Answer, frozen=True, kw_only=True):
+    """Mark that a finding has now."""
+
+    mark: Mark | None
+
+
+@post("/marks")
+def mark(run: ServedRun, wanted: MarkParameters) -> MarkAnswer:
+    """Mark an incident or a finding as known or ignored, or put a note to it; null removes its mark."""
+    found = Incidents(run.provenance.reader)
+    try:
+        mark = set_mark(found, run.feed.run, wanted.finding, wanted.state, wanted.note, wanted.author)
+    except ConfigError as error:
+        raise Missing(str(error)) from None
+    return MarkAnswer(mark=mark)
+
+
 @get("/incidents")
 def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
     """List the incidents: each delay once, with its cause, and its cost over all ranks."""
     first = int(wanted.cursor or 0)
-    page = Incidents(run.provenance.reader).page(wanted.limit, first, wanted.sort, wanted.with_short)
+    page = Incidents(run.provenance.reader).page(
+        wanted.limit, first, wanted.sort, wanted.with_short, times=wanted.times
+    )
     end = first + wanted.limit
     return IncidentsAnswer(
         incidents=page.incidents,
@@ -167,5 +224,5 @@ def one_metric_finding(run: ServedRun, wanted: MetricFindingParameters) -> Metri
 @get("/origins")
 def lost_at(run: ServedRun, wanted: OriginsParameters) -> OriginsAnswer:
     """List ranks, or functions, by the core time lost because of them; their own waiting stands apart."""
-    found = origins(run.provenance.reader, wanted.by, wanted.n)
+    found = origins(run.provenance.reader, wanted.by, wanted.n, wanted.times)
     return OriginsAnswer(by=wanted.by, n=wanted.n, **msgspec.structs.asdict(found))

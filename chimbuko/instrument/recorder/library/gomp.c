@@ -120,11 +120,21 @@ struct body {
 
 static __thread __attribute__((tls_model("initial-exec"))) char mark; /* its address identifies a thread */
 
+/* Number of a worker in its team, where that matters: to one that has none in the trace yet. */
+static uint32_t index_of_worker(void)
+{
+    int (*number_of_thread)(void) = NULL;
+    if (self.ring == NULL)
+        number_of_thread = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_thread_num");
+    int number = number_of_thread == NULL ? 0 : number_of_thread();
+    return number > 0 ? (uint32_t)number : UINT32_MAX;
+}
+
 static __attribute__((noinline)) void run_body(void *given)
 {
     struct body body = *(struct body *)given;
     bool is_worker = body.master != (uintptr_t)&mark;
-    begin_part(body.number, body.key, is_worker);
+    begin_part(body.number, body.key, is_worker ? index_of_worker() : 0);
     body.run(body.data);
     if (!is_worker)
         come_to_barrier(with_construct(BARRIER, body.key), true);

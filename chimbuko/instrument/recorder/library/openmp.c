@@ -84,10 +84,14 @@ static int32_t number_of_barrier(uint64_t region, uint32_t barrier)
     return (int32_t)((region * UINT64_C(0x9e3779b1) + barrier * UINT64_C(0x85ebca6b)) & INT32_MAX);
 }
 
-static struct event arrival(int32_t number)
+/* `begun_ns` is when a thread has begun what it ends there, if no event of its own says that; else 0. */
+static struct event arrival(int32_t number, int64_t begun_ns)
 {
-    return (struct event){
-        .operation = COLLECTIVE, .communicator = OPENMP_COMMUNICATOR, .peer = -1, .tag = number};
+    return (struct event){.operation = COLLECTIVE,
+                          .communicator = OPENMP_COMMUNICATOR,
+                          .peer = -1,
+                          .bytes = begun_ns,
+                          .tag = number};
 }
 
 /* Record a call that is over. This thread has recorded nothing since it began. */
@@ -131,7 +135,7 @@ static void write_awaited(void)
     int64_t ended_ns = atomic_load_explicit(&team->ended_ns, memory_order_acquire);
     if (ended_ns == 0 || atomic_load_explicit(&team->number, memory_order_acquire) != number)
         return;
-    struct event came = arrival(number_of_barrier(number, 0));
+    struct event came = arrival(number_of_barrier(number, 0), 0);
     record_past(with_construct(BARRIER, here.awaited_place), here.awaited_since_ns, ended_ns, &came, 0);
 }
 
@@ -140,11 +144,17 @@ struct region *present_region(void)
     return here.depth == 0 || here.depth > MOST_NESTED ? NULL : &here.regions[here.depth - 1];
 }
 
-void begin_part(uint64_t number, Key place, bool is_worker)
+void begin_part(uint64_t number, Key place, uint32_t index)
 {
+    bool is_worker = index != 0;
     write_awaited();
+    if (UNLIKELY(self.ring == NULL))
+        wanted_number = index;
     if (here.depth++ < MOST_NESTED)
-        here.regions[here.depth - 1] = (struct region){.number = number, .place = place, .is_worker = is_worker};
+        here.regions[here.depth - 1] = (struct region){.number = number,
+                                                       .place = place,
+                                                       .begun_ns = is_worker || self.ring == NULL ? 0 : now_ns(),
+                                                       .is_worker = is_worker};
     if (is_worker && place != 0)
         enter_region(place);
 }
@@ -178,10 +188,12 @@ void come_to_barrier(Key key, bool is_last)
 {
     struct region *region = present_region();
     enter_region(key);
-    if (region != NULL && region->number != 0 && is_in(key))
-        record(OPERATION, arrival(number_of_barrier(region->number, is_last ? 0 : ++region->barriers)));
-    else if (region != NULL && !is_last)
-        region->barriers++;
+    if (region == NULL)
+        return;
+    uint32_t barrier = is_last ? 0 : ++region->barriers;
+    if (region->number != 0 && is_in(key))
+        record(OPERATION, arrival(number_of_barrier(region->number, barrier), region->begun_ns));
+    region->begun_ns = 0;
 }
 
 static uint32_t place_of_lock(uint64_t lock) { return (uint32_t)((lock * UINT64_C(0x9e3779b97f4a7c15)) >> 54); }
@@ -330,7 +342,7 @@ static void implicit_task(int end, union data *of_region, union data *task, unsi
         end_part();
     } else {
         uint64_t number = of_region == NULL ? 0 : of_region->value;
-        begin_part(number, place_of_team(number), index != 0);
+        begin_part(number, place_of_team(number), index);
     }
 }
 

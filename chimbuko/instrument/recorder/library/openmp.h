@@ -9,6 +9,7 @@ struct region {
     uint64_t number; /* of the region in its process; 0 where its begin was not seen */
     Key place;       /* of the region, as the key of its calls */
     Key loop;        /* open loop under GCC's runtime; 0 for none */
+    int64_t begun_ns; /* of the master's own part, which has no event; 0 for workers */
     uint32_t barriers;
     uint32_t is_worker;
 };
@@ -32,8 +33,8 @@ __attribute__((visibility("hidden"))) Key place_of_team(uint64_t number);
 /* All threads have come to the end of a region. */
 __attribute__((visibility("hidden"))) void end_team(uint64_t number);
 
-/* This thread begins and ends its part of a region. */
-__attribute__((visibility("hidden"))) void begin_part(uint64_t number, Key place, bool is_worker);
+/* This thread begins and ends its part of a region; the master has the index 0. */
+__attribute__((visibility("hidden"))) void begin_part(uint64_t number, Key place, uint32_t index);
 __attribute__((visibility("hidden"))) struct region *present_region(void);
 __attribute__((visibility("hidden"))) void end_part(void);
 /* A worker waits from now on for the end of its region, of which it hears later than that comes. */

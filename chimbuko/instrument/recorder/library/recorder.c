@@ -26,6 +26,7 @@
 #define ALL UINT32_C(0x80000000)
 
 __thread struct thread self;
+__thread uint32_t wanted_number;
 struct process *process;
 bool is_usage_wanted;
 bool is_only_counting;
@@ -45,6 +46,7 @@ struct ring *all_rings[MOST_RINGS];
 _Atomic uint32_t ring_count;
 static struct ring *ended[MOST_RINGS]; /* rings of threads that have ended, for new threads */
 static unsigned ended_count;
+static _Atomic bool is_taken[MOST_RINGS]; /* the numbers of threads */
 
 #include "functions.h"
 
@@ -220,13 +222,24 @@ static struct ring *make_ring_of(uint32_t number, uint32_t tid, uint32_t descrip
     return made;
 }
 
+uint32_t next_number(uint32_t wanted)
+{
+    if (wanted != 0 && wanted < MOST_RINGS && !atomic_exchange(&is_taken[wanted], true))
+        return wanted;
+    for (;;) {
+        uint32_t number = atomic_fetch_add(&process->thread_count, 1) + 1;
+        if (number >= MOST_RINGS || !atomic_exchange(&is_taken[number], true))
+            return number;
+    }
+}
+
 static struct ring *make_ring(void)
 {
     if (is_only_counting)
         return make_empty_ring();
     uint32_t tid = (uint32_t)syscall(SYS_gettid);
     /* Thread 0 is the main thread, even where it is recorded later than others. */
-    uint32_t number = (pid_t)tid == getpid() ? 0 : atomic_fetch_add(&process->thread_count, 1) + 1;
+    uint32_t number = (pid_t)tid == getpid() ? 0 : next_number(wanted_number);
     struct ring *made = make_ring_of(number, tid, 0);
     if (made == NULL)
         return NULL;
@@ -241,7 +254,7 @@ static struct ring *make_ring(void)
 
 struct ring *make_queue_ring(const char *description)
 {
-    uint32_t number = atomic_fetch_add(&process->thread_count, 1) + 1;
+    uint32_t number = next_number(0);
     return make_ring_of(number, FIRST_QUEUE + number, number_of_name(description));
 }
 
@@ -480,6 +493,7 @@ static void after_fork_in_child(void)
     is_forked = true;
     ended_count = 0;
     ring_count = 0;
+    memset((void *)is_taken, 0, sizeof is_taken);
     end_work();
     memset(&self, 0, sizeof self);
     forget_looks();

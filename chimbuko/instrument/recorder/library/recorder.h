@@ -45,6 +45,11 @@ struct thread {
 extern __thread struct thread self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern struct process *process __attribute__((visibility("hidden")));
 
+/* Number that this thread had best have in the trace, as its runtime has it; 0 for any. */
+extern __thread uint32_t wanted_number __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* A number that no other thread or stack of the process has: that which is wanted, if it is free. */
+__attribute__((visibility("hidden"))) uint32_t next_number(uint32_t wanted);
+
 /* Names of the counters of a call's usage. */
 #define USER_TIME "user time of the process (us)"
 #define SYSTEM_TIME "system time of the process (us)"

@@ -227,7 +227,7 @@ static struct area *new_area(struct stacks *stacks, uintptr_t frame)
     struct lane *lane = add_lane(stacks);
     if (lane == NULL)
         return NULL;
-    lane->number = atomic_fetch_add(&process->thread_count, 1) + 1;
+    lane->number = next_number(0);
     self.ring->lanes++;
     return add_area(stacks, low, end, lane);
 }

@@ -22,7 +22,7 @@ static int total;
 __attribute__((noinline)) static void solve(void)
 {
 #pragma omp parallel num_threads(3)
-    usleep(omp_get_thread_num() == 1 ? 3000 : 1000);
+    usleep(omp_get_thread_num() == 1 ? 20000 : 100);
 }
 
 __attribute__((noinline)) static void update(void)

@@ -1,7 +1,9 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { KEYS, MARKS } from './model/keyhelp';
+import { canNotify, isRefused, switchNotifications } from './notifications';
+import { isReport } from '../shared/api/report';
 import { helpOpen } from '../shared/session/page';
-import { lettersAct, setLetters, setWallTimes, wallTimes } from '../shared/session/settings';
+import { lettersAct, notifies, setLetters, setWallTimes, wallTimes } from '../shared/session/settings';
 
 /** Help: keys, marks, and the settings of both. */
 export function Help() {
@@ -29,6 +31,19 @@ export function Help() {
         <input type="checkbox" checked={wallTimes.value} onChange={(event) => setWallTimes(event.currentTarget.checked)} />
         show the time of day (UTC) instead of the time since the run's start
       </label>
+      {!isReport && (
+        <label class="inline">
+          <input
+            type="checkbox"
+            checked={notifies.value}
+            disabled={!canNotify || isRefused.value}
+            onChange={(event) => void switchNotifications(event.currentTarget.checked)}
+          />
+          notify me of new incidents while I look at something else
+          {isRefused.value && ' (the browser does not allow it: change that in its settings of this site)'}
+          {!canNotify && ' (needs HTTPS, or an address of this computer)'}
+        </label>
+      )}
       {KEYS.map(([where, keys]) => (
         <section key={where}>
           <h3>{where}</h3>

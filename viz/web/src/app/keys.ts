@@ -4,11 +4,13 @@ import { toPage, up } from '../shared/address/model/trail';
 import { go, view } from '../shared/address/address';
 import { nextAnomaly } from '../calls/calls';
 import * as overview from '../overview/overview';
+import { toggleMark, writeNote } from '../incident/marks';
 import { comparison } from '../compare/comparison';
 import { helpOpen, hideTip, isDialogOpen, say } from '../shared/session/page';
 import { togglePause } from '../shared/session/session';
 import { lettersAct, setWallTimes, wallTimes } from '../shared/session/settings';
 import { toggleTables } from '../shared/parts/panel';
+import { focusSearch } from './search';
 import { copyCommand, copyLink, here } from './crumbs';
 
 /** Keys that are letters or signs: users of speech input can switch them off. */
@@ -28,6 +30,13 @@ const LETTERS: Record<string, () => void> = {
   z: otherClock,
 };
 
+/** Letters that act on the page of an incident or finding. */
+const OF_FINDINGS: Record<string, () => void> = {
+  k: () => toggleMark('known'),
+  i: () => toggleMark('ignored'),
+  n: writeNote,
+};
+
 const OTHERS: Record<string, () => void> = { Escape: clear, ' ': togglePause };
 
 export function listenToKeys(): void {
@@ -39,16 +48,13 @@ export function listenToKeys(): void {
       return;
     }
     if (event.key === ' ' && target.matches('button, a, input, summary')) return;
-    const letter = lettersAct.value ? (LETTERS[event.key] ?? LETTERS[event.key.toLowerCase()]) : undefined;
+    const letters = view.value.page === 'incident' ? { ...LETTERS, ...OF_FINDINGS } : LETTERS;
+    const letter = lettersAct.value ? (letters[event.key] ?? letters[event.key.toLowerCase()]) : undefined;
     const action = OTHERS[event.key] ?? letter;
     if (action === undefined) return;
     event.preventDefault();
     action();
   });
-}
-
-function focusSearch(): void {
-  document.querySelector<HTMLInputElement>('.search input')?.select();
 }
 
 function clear(): void {

@@ -6,6 +6,10 @@ import * as api from '../shared/api/requests';
 import { question } from '../shared/session/question';
 import { offered } from './offered';
 
+export function focusSearch(): void {
+  document.querySelector<HTMLInputElement>('.search input')?.select();
+}
+
 const searching = signal(false);
 /** Functions of the run, requested at the first search. */
 const searchable = question(() => (searching.value ? 'functions' : null), api.getAllFunctions);

@@ -6,6 +6,7 @@ import { banner, condition } from '../shared/session/feed';
 import { helpOpen } from '../shared/session/page';
 import { canPause, paused, run, status, togglePause } from '../shared/session/session';
 import { AppearanceChoice } from '../shared/parts/appearancechoice';
+import { NarrowMenu } from './narrowmenu';
 import { Search } from './search';
 
 const HOME = { page: 'overview', call: null, cursor: null } as const;
@@ -32,6 +33,7 @@ export function StatusBar() {
         <button onClick={() => (helpOpen.value = true)} title="Keys and marks (?)" aria-label="Help">
           ?
         </button>
+        <NarrowMenu />
       </div>
       <Banner />
       <ReportNote />

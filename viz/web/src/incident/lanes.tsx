@@ -22,6 +22,8 @@ import type { Incident } from '../shared/api/types';
 
 const ARROW_NEAR = 4;
 const NOTHING = { spot: null, arrow: null };
+/** A delay is short beside a step, whose time would say nothing of it. */
+const NO_BANDS = new Map<never, never>();
 
 interface Pointed {
   spot: Spot | null;
@@ -179,6 +181,7 @@ function pictureOf(incident: Incident, width: number, height: number): Picture {
     waits: waits.value,
     arrows: arrowsOf(scene.value, xOf, wide),
     ribbon: ribbonOf(anomaliesOf(scene.value), xOf, wide),
+    bands: NO_BANDS,
     published: [],
     ticks: times.map((time) => ({ x: xOf(incident.entry_us + time), text: inUnit(time, unit) })),
     programs: wording.value.programs,

@@ -14,6 +14,7 @@ import { Chain } from './chain';
 import { Frame, Go } from './frame';
 import { beside, call, found, lanes, shown } from './incident';
 import { Lanes } from './lanes';
+import { Marks } from './marks';
 import { MetricPage } from './metric';
 import { RecurringPage } from './recurring';
 import { Split } from './split';
@@ -65,6 +66,7 @@ function Page({ answer }: { answer: IncidentAnswer }) {
           Revised by what was known later. Before: <Sentence text={incident.told_before} />
         </p>
       )}
+      <Marks of={summary} />
       <p class="place">{placeText(answer)}</p>
       <div class="call-panels incident-panels">
         <Lanes incident={incident} id={id} />

@@ -11,6 +11,7 @@ import { FunctionLink } from '../shared/parts/functionlink';
 import { Menu, type MenuItem } from '../shared/parts/menu';
 import { Sentence } from '../shared/parts/sentence';
 import { Frame, Go } from './frame';
+import { Marks } from './marks';
 import { examples, finding } from './recurringfinding';
 import type { RecurrenceSummary } from '../shared/api/types';
 
@@ -38,6 +39,7 @@ function Page({ found }: { found: RecurrenceSummary }) {
         <Go to={{ page: 'calls', incident: id, label: 'any', call: null, cursor: null }} text="Its calls" isButton />
         <Menu label="Copy this finding" text="Copy ▾" items={() => copies(found)} quiet={false} />
       </div>
+      <Marks of={found} />
       <Figures found={found} />
       <p class="place">
         {recurrence.functions.map((name) => (

@@ -13,7 +13,7 @@ import { Sentence } from '../shared/parts/sentence';
 import { Table } from '../shared/parts/table';
 import { ListChoice } from './listchoice';
 import { findingKey, findingsOf, summaryOf, type Finding } from './model/findings';
-import { incidents, LISTED } from './overview';
+import { incidents, incidentTimes, LISTED } from './overview';
 import type { IncidentsAnswer, IncidentSummary, MetricFinding, NodeCost, RecurrenceSummary } from '../shared/api/types';
 
 const orderOf = (found: IncidentsAnswer | null): string => (found === null ? '' : findingsOf(found).map(findingKey).join('\n'));
@@ -42,7 +42,7 @@ export function FindingsList() {
         </>
       }
       hold={held.handlers}
-      asks={{ json: incidentsRequest(LISTED), command: (directory) => incidentsCommand(directory, LISTED) }}
+      asks={{ json: incidentsRequest(LISTED, incidentTimes.value), command: (directory) => incidentsCommand(directory, LISTED) }}
       table={() => <FindingTable findings={findings} />}
     >
       {incidents.error.value !== null ? (
@@ -83,6 +83,7 @@ function IncidentLine({ row, cost }: { row: IncidentSummary; cost: string }) {
       rank={rankOf(row)}
       name={originName(row, 28)}
       cost={cost}
+      marked={row}
       where={`${originOf(row)}, ${clock(row.begin_us - zero_us.value)}: ${row.kind}, ${plural(row.ranks, 'rank')} lost time`}
       sentence={row.sentence}
       tip={[wrapped(row.sentence), `${plural(row.flags, 'abnormal call')}, from ${sinceStart(row.begin_us - zero_us.value)}`, 'click: why']}
@@ -125,10 +126,12 @@ function NodeLine({ row: { node, kind, sentence, begin_us }, cost }: { row: Node
 
 const ranksOf = ({ ranks }: MetricFinding['finding']): string => (ranks.length === 0 ? 'all ranks' : `rank ${ranks.join(', ')}`);
 
-function RecurringLine({ row: { id, sentence, recurrence }, cost }: { row: RecurrenceSummary; cost: string }) {
+function RecurringLine({ row, cost }: { row: RecurrenceSummary; cost: string }) {
+  const { id, sentence, recurrence } = row;
   return (
     <Line
       id={id}
+      marked={row}
       mark="↻"
       rank={null}
       name={recurrence.function === '' ? recurrence.kind : shorten(recurrence.function, 28).text}
@@ -153,17 +156,20 @@ interface LineProps {
   name: string;
   cost: string;
   where: string;
+  /** Mark that somebody gave it. */
+  marked?: Pick<IncidentSummary, 'mark' | 'note' | 'marked_by'>;
   sentence: string;
   tip: readonly string[];
   target: Partial<View>;
 }
 
-function Line({ id, mark, rank, name, cost, where, sentence, tip, target }: LineProps) {
-  const dim = hoveredRank.value !== null && hoveredRank.value !== rank;
+function Line({ id, mark, rank, name, cost, where, marked, sentence, tip, target }: LineProps) {
+  const dim = (hoveredRank.value !== null && hoveredRank.value !== rank) || marked?.mark === 'ignored';
   const show = (element: HTMLElement, delay?: number): void => {
     hoveredRank.value = rank;
     const box = element.getBoundingClientRect();
-    showTip({ x: box.left + 24, y: box.bottom - 8, lines: tip }, delay);
+    const said = marked === undefined || marked.mark === '' ? [] : [`${marked.mark} by ${marked.marked_by}${marked.note === '' ? '' : `: ${marked.note}`}`];
+    showTip({ x: box.left + 24, y: box.bottom - 8, lines: [...tip, ...said] }, delay);
   };
   const leave = (): void => {
     hoveredRank.value = null;
@@ -187,7 +193,10 @@ function Line({ id, mark, rank, name, cost, where, sentence, tip, target }: Line
         <code>{name}</code>
       </span>
       <span class="call-lost">{cost}</span>
-      <span class="call-where">{where}</span>
+      <span class="call-where">
+        {marked !== undefined && marked.mark !== '' && <b class="mark-tag">{marked.mark}</b>}
+        {where}
+      </span>
       <span class="finding-sentence">
         <Sentence text={sentence} />
       </span>

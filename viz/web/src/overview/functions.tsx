@@ -4,6 +4,7 @@ import { placedName, shortenAll, wrapped, type ShortName } from '../shared/names
 import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from './model/ranking';
 import { lostUnit, digits, duration, exact, inUnit } from '../shared/units/units';
 import { RANKINGS, type RankedBy, type View } from '../shared/address/model/view';
+import { chosenTimes } from './steps/times';
 import { functionRankingRequest, originsRequest } from '../shared/api/requests';
 import type { Request } from '../shared/api/request';
 import { addressOf, follow, go, view } from '../shared/address/address';
@@ -229,6 +230,6 @@ function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: R
 }
 
 function requestOf(by: RankedBy, n: number): Request {
-  if (by === 'origin') return originsRequest('function', n);
+  if (by === 'origin') return originsRequest('function', n, chosenTimes.value);
   return by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n);
 }

@@ -2,11 +2,15 @@
 
 import { computed } from '@preact/signals';
 import { lostTime, originFunctions, originRanks, rankedFunctions, rankedRanks, type FunctionLines, type RankLines } from './model/ranking';
+import { chosenTimes } from './steps/times';
+import type { Happened } from './steps/model/timelayout';
+import { findingsOf, summaryOf } from './model/findings';
 import { filtersOf } from '../shared/asking/filters';
 import { FIRST_VIEW, type List, type View } from '../shared/address/model/view';
 import * as api from '../shared/api/requests';
 import { view } from '../shared/address/address';
 import { question } from '../shared/session/question';
+import { notifies } from '../shared/session/settings';
 import { run, zero_us } from '../shared/session/session';
 import type { CallSummary, RankKey } from '../shared/api/types';
 
@@ -17,16 +21,16 @@ export const LISTED = 30;
 const isOpen = computed(() => view.value.page === 'overview');
 /** Whether the headline, the budget and the worst findings are shown. */
 const isGlanced = computed(() => isOpen.value || view.value.page === 'wall');
-const rankKey = computed(() => (isOpen.value ? `${view.value.statistic} ${view.value.n}` : null));
-const functionKey = computed(() => (isOpen.value ? `${view.value.by} ${view.value.n}` : null));
+const rankKey = computed(() => (isOpen.value ? `${view.value.statistic} ${view.value.n} ${String(chosenTimes.value)}` : null));
+const functionKey = computed(() => (isOpen.value ? `${view.value.by} ${view.value.n} ${String(chosenTimes.value)}` : null));
 /** Ranking of ranks: by time lost at the origin or, in a run without incidents, by the time that their calls lost. */
 export const ranking = question<RankLines>(
   () => rankKey.value,
   async (signal) => {
     const { statistic, n } = view.value;
     if (statistic !== 'origin') return rankedRanks(await api.getRanks(statistic, n, signal));
-    const found = await api.getOrigins('rank', n, signal);
-    return found.total > 0 ? originRanks(found) : rankedRanks(await api.getRanks('severity_us', n, signal));
+    const found = await api.getOrigins('rank', n, chosenTimes.value, signal);
+    return found.total > 0 || chosenTimes.value !== null ? originRanks(found) : rankedRanks(await api.getRanks('severity_us', n, signal));
   },
   { live: true, keep: true },
 );
@@ -35,8 +39,8 @@ export const functions = question<FunctionLines>(
   () => functionKey.value,
   async (signal) => {
     const { by, n } = view.value;
-    const found = by === 'origin' ? await api.getOrigins('function', n, signal) : null;
-    if (found !== null && found.total > 0) return originFunctions(found);
+    const found = by === 'origin' ? await api.getOrigins('function', n, chosenTimes.value, signal) : null;
+    if (found !== null && (found.total > 0 || chosenTimes.value !== null)) return originFunctions(found);
     return by === 'severity_us' || by === 'origin' ? lostTime(await api.getFunctions(signal), n) : rankedFunctions(await api.getFunctionRanking(by, n, signal));
   },
   { live: true, keep: true },
@@ -44,12 +48,14 @@ export const functions = question<FunctionLines>(
 
 /** Whether incidents are needed: also on their own page, to go to the next one, and on the timeline, for published quantities. */
 const isListed = computed(
-  () => isGlanced.value || view.value.page === 'incident' || (view.value.page === 'timeline' && run.value.value?.has_published === true),
+  () => isGlanced.value || notifies.value || view.value.page === 'incident' || (view.value.page === 'timeline' && run.value.value?.has_published === true),
 );
-const incidentsKey = computed(() => (isListed.value ? 'incidents' : null));
+/** Time in which incidents are wanted: that of the chosen steps on the overview, all elsewhere. */
+export const incidentTimes = computed(() => (isOpen.value ? chosenTimes.value : null));
+const incidentsKey = computed(() => (isListed.value ? `incidents ${String(incidentTimes.value)}` : null));
 export const incidents = question(
   () => incidentsKey.value,
-  (signal) => api.getIncidents(LISTED, signal),
+  (signal) => api.getIncidents(LISTED, incidentTimes.value, signal),
   { live: true, keep: true },
 );
 
@@ -58,6 +64,16 @@ export const budget = question(
   () => budgetKey.value,
   (signal) => api.getBudget(signal),
   { live: true, keep: true },
+);
+
+/** Incidents, and findings about published quantities, that began at some time. */
+export const happened = computed<Happened[]>(() =>
+  (incidents.value.value === null ? [] : findingsOf(incidents.value.value)).flatMap((one): Happened[] => {
+    const { id, sentence } = summaryOf(one);
+    if (one.kind === 'incident') return [{ id, time_us: one.incident.begin_us, text: sentence }];
+    if (one.kind === 'metric' && one.metric.finding.begin_us > 0) return [{ id, time_us: one.metric.finding.begin_us, text: sentence }];
+    return [];
+  }),
 );
 
 /** Begins of the findings about published quantities. */
@@ -71,7 +87,8 @@ export const published = computed(() =>
 export const list = computed<List>(() => {
   const found = incidents.value.value;
   const isNone = found !== null && found.total === 0 && found.recurrences.length === 0 && found.metrics.length === 0;
-  return view.value.list === 'incidents' && (isNone || filtersOf(view.value).length > 0) ? 'worst' : view.value.list;
+  const filters = filtersOf({ ...view.value, steps: chosenTimes.value === null ? view.value.steps : null });
+  return view.value.list === 'incidents' && (isNone || filters.length > 0) ? 'worst' : view.value.list;
 });
 
 /** View of the listed calls: the abnormal ones within the filters, the worst or the newest first. */

@@ -2,6 +2,7 @@ import { ranked } from '../shared/names/answer';
 import { STATISTIC_NAMES, type RankLine, type RankLines } from './model/ranking';
 import { lostUnit, digits, duration, exact, inUnit } from '../shared/units/units';
 import { MOST_RANKS, RANKINGS, type RankedBy } from '../shared/address/model/view';
+import { chosenTimes } from './steps/times';
 import { originsRequest, rankingRequest } from '../shared/api/requests';
 import { go, view } from '../shared/address/address';
 import { hideTip, hoveredRank, showTip } from '../shared/session/page';
@@ -33,7 +34,11 @@ export function Ranks() {
       summary={shown ? summaryOf(shown) : ''}
       actions={<Choices shown={asked} held={held} />}
       hold={held.handlers}
-      asks={asked === 'origin' ? { json: originsRequest('rank', n) } : { json: rankingRequest(asked, n), hasSql: asked !== 'skewness' && asked !== 'kurtosis' }}
+      asks={
+        asked === 'origin'
+          ? { json: originsRequest('rank', n, chosenTimes.value) }
+          : { json: rankingRequest(asked, n), hasSql: asked !== 'skewness' && asked !== 'kurtosis' }
+      }
       table={() => <RankTable shown={shown} />}
     >
       {shown === null ? (

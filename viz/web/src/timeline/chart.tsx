@@ -1,7 +1,8 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import { prepare } from '../shared/charts/canvas';
-import { AXIS, GUTTER, paintScene, RIBBON, type Emphasis, type Picture } from './timelinepainter';
+import { AXIS, GUTTER, isMain, paintScene, RIBBON, type Emphasis, type Picture } from './timelinepainter';
+import { bandAt, bandLines } from './model/bands';
 import { idOf, MERGED } from './model/spans';
 import { moved, zoomed } from './model/timelineaxis';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, tellingArrows, type Arrow, type RibbonMark, type Spot } from './model/lines';
@@ -56,7 +57,20 @@ export function Chart({ label }: { label: string }) {
   }, [scene]);
 
   const chosen = timeline.chosen.value;
-  const painted = [scene, shown, width, height, scroll.value, theme.value, focus.value, brush.value, chosen, published.value, view.value.messages] as const;
+  const painted = [
+    scene,
+    shown,
+    width,
+    height,
+    scroll.value,
+    theme.value,
+    focus.value,
+    brush.value,
+    chosen,
+    published.value,
+    view.value.messages,
+    timeline.bands.value,
+  ] as const;
   useEffect(() => {
     if (canvas.current === null || width <= GUTTER || height <= RIBBON + AXIS) return;
     const made = pictureOf(width, height, scroll.value);
@@ -83,7 +97,7 @@ export function Chart({ label }: { label: string }) {
     const [left, top] = [x - GUTTER, y - RIBBON + now.scroll];
     const arrow = arrowAt(now.arrows, left, top, ARROW_NEAR);
     const spot = spotAt(now.scene, top, positionAt(now, x), SLACK * perPixel(now));
-    return arrow !== null ? { arrow } : spot !== null ? { spot } : {};
+    return arrow !== null ? { arrow } : spot !== null ? { spot } : { band: bandUnder(now, top, positionAt(now, x)) };
   };
 
   const hover = (event: PointerEvent): void => {
@@ -189,7 +203,18 @@ export function Chart({ label }: { label: string }) {
   );
 }
 
+/** Words on a rank's time where its calls are not kept. */
+function bandUnder({ scene, bands }: Picture, y: number, position: number): readonly string[] | null {
+  const lane = scene.lanes.find((one) => y >= one.y && y < one.y + one.height);
+  const known = lane === undefined ? undefined : timeline.bands.value.get(lane.spans.rank);
+  if (lane === undefined || known === undefined || !bands.has(lane.spans.rank) || !isMain(scene, lane)) return null;
+  const band = bandAt(known.bands, lane.notKept, position);
+  return band === null ? null : bandLines(band, known.times);
+}
+
 interface Under {
+  /** Words on a time of which calls are not kept. */
+  band?: readonly string[] | null;
   spot?: Spot;
   arrow?: Arrow;
   mark?: RibbonMark;
@@ -237,6 +262,7 @@ function pictureOf(width: number, height: number, scroll: number): Picture {
     arrows: view.value.messages ? arrows : tellingArrows(arrows, shown[1] - shown[0], [focus.value.spot, timeline.chosen.value]),
     ribbon: ribbonOf(timeline.anomalies.value, xOf, wide),
     published: publishedOf(published.value, timeline.axis.value.positionOf, xOf, wide),
+    bands: timeline.bands.value,
     ticks: ticksOf(shown, wide, xOf),
     programs: wording.value.programs,
     theme: theme.value,
@@ -262,11 +288,11 @@ function tick(time: number, x: number, length: number): { x: number; text: strin
   return { x, text: length >= 120e6 ? inUnit(time, columnUnit([time])) : `${fixed(time / 1e6, decimals)} s` };
 }
 
-function wordsOf({ spot, arrow, mark, found }: Under): string[] | null {
+function wordsOf({ spot, arrow, mark, found, band }: Under): readonly string[] | null {
   if (mark !== undefined) return ribbonLines(mark, wording.value);
   if (found !== undefined) return publishedLines(found, zero_us.value);
   if (arrow !== undefined) return arrowLines(arrow, wording.value);
-  return spot === undefined ? null : spotLines(timeline.scene.value, spot, wording.value);
+  return spot === undefined ? (band ?? null) : spotLines(timeline.scene.value, spot, wording.value);
 }
 
 function click({ spot, arrow, mark, found }: Under): void {

@@ -1,6 +1,7 @@
 /** Data of the timeline: its ranks, its times, and their calls. */
 
 import { computed, effect, signal, untracked } from '@preact/signals';
+import { bandsOf, type Band } from './model/bands';
 import { decodeTimeline, type Interval, type RankSpans } from './model/spans';
 import { timelineOf } from '../call/model/callwindow';
 import { askedFor, foldedAxis, PLAIN_AXIS, showing, suffices, type Asked } from './model/timelineaxis';
@@ -8,13 +9,20 @@ import { anomaliesOf, sceneOf, spotOf } from './model/lines';
 import { oneRank, type Range } from '../shared/address/model/ranges';
 import { MOST_PARTNERS } from '../shared/address/model/view';
 import { getRanks } from '../shared/api/requests';
+import { stepTimesRequest } from '../overview/steps/requests';
+import { get } from '../shared/api/http';
 import { getTimeline } from './requests';
 import { go, view } from '../shared/address/address';
 import { detail } from '../calls/calls';
 import { job } from '../shared/session/longquestion';
 import { question } from '../shared/session/question';
 import { run, status, zero_us } from '../shared/session/session';
-import type { RankKey } from '../shared/api/types';
+import type { RankKey, StepTimes, StepTimesAnswer } from '../shared/api/types';
+
+export interface RankBands {
+  times: StepTimes;
+  bands: readonly Band[];
+}
 
 const isOpen = computed(() => view.value.page === 'timeline');
 
@@ -146,8 +154,24 @@ effect(() => {
   if (indexing.value.value !== null) untracked(() => readied.value++);
 });
 
-/** First and last time that can be shown. */
-export const extent = computed<Range>(() => main.value?.extent ?? [zero_us.value, zero_us.value + 1e6]);
+/** First and last time that can be shown: those of the whole run until the rank's own are known. */
+export const extent = computed<Range>(() => main.value?.extent ?? [zero_us.value, zero_us.value + (status.value?.clock_us || 1e6)]);
+
+const bandsKey = computed(() => (isOpen.value && key.value !== null ? ranks.value.join() : null));
+/** Where the time of each rank's threads went, step by step. */
+const times = question<ReadonlyMap<RankKey, StepTimes>>(
+  () => bandsKey.value,
+  async (signal) => {
+    const all = ranks.value;
+    const read = await Promise.all(all.map((rank) => get<StepTimesAnswer>(...stepTimesRequest([rank], null), signal)));
+    return new Map(all.map((rank, at) => [rank, (read[at] as StepTimesAnswer).times]));
+  },
+  { live: true, keep: true },
+);
+/** Bands of each rank, for the times of which calls are not kept. */
+export const bands = computed<ReadonlyMap<RankKey, RankBands>>(
+  () => new Map([...(times.value.value ?? [])].map(([rank, known]) => [rank, { times: known, bands: bandsOf(known, axis.value) }])),
+);
 
 export const axis = computed(() => {
   const all = found.value.value ?? [];

@@ -2,13 +2,16 @@
 
 import { shorten } from '../shared/names/names';
 import { ANOMALY, firstEndingFrom, GROUPS, LAUNCHED, MERGED, OPEN, type Interval } from './model/spans';
+import type { Band } from './model/bands';
 import { LABEL, type PublishedMark } from './model/published';
 import { laneName } from './model/timelinewords';
 import { copyRow, newRowPixels, rasterRow, type RasterColours } from './model/timelineraster';
 import { ROW, STUB, type Arrow, type Lane, type Line, type RibbonMark, type Scene, type Spot } from './model/lines';
 import { GROUP_FILLS, pick, pixelOf, type Group, type Theme } from '../shared/charts/model/tokens';
 import { bytes, count } from '../shared/units/units';
+import type { PartLook } from '../overview/model/budgetparts';
 import type { Range } from '../shared/address/model/ranges';
+import type { RankKey } from '../shared/api/types';
 import { colour, drawTriangle, FONT, hatch } from '../shared/charts/canvas';
 import { underline } from '../call/windowpainter';
 
@@ -40,6 +43,8 @@ export interface Picture {
   ribbon: readonly RibbonMark[];
   /** Begins of findings about published quantities. */
   published: readonly PublishedMark[];
+  /** Bands of ranks, for times of which calls are not kept. */
+  bands: ReadonlyMap<RankKey, { bands: readonly Band[] }>;
   ticks: readonly { x: number; text: string }[];
   programs: number;
   theme: Theme;
@@ -90,6 +95,7 @@ const isSeen = ({ scroll, height }: Picture, y: number, tall: number): boolean =
 
 /** Hatch the times of a lane for which nothing was kept, or nothing was analysed, each kind in one go. */
 function paintUnknown(context: CanvasRenderingContext2D, picture: Picture, lane: Lane): void {
+  const bands = isMain(picture.scene, lane) ? (picture.bands.get(lane.spans.rank)?.bands ?? []) : [];
   for (const kind of ['not kept', 'lost'] as const) {
     const pieces = (kind === 'lost' ? lane.lost : lane.notKept).map((gap) => clipped(picture, gap)).filter(([x0, x1]) => x1 - x0 >= 2);
     if (pieces.length === 0) continue;
@@ -97,6 +103,11 @@ function paintUnknown(context: CanvasRenderingContext2D, picture: Picture, lane:
     context.beginPath();
     for (const [x0, x1] of pieces) context.rect(x0, lane.y, x1 - x0, lane.height);
     context.clip();
+    if (kind === 'not kept' && bands.length > 0) {
+      for (const band of bands) paintBand(context, picture, lane, band);
+      context.restore();
+      continue;
+    }
     const first = Math.min(...pieces.map(([x0]) => x0));
     hatch(context, kind, first, lane.y, Math.max(...pieces.map(([, x1]) => x1)) - first, lane.height, picture.theme);
     context.restore();
@@ -104,6 +115,22 @@ function paintUnknown(context: CanvasRenderingContext2D, picture: Picture, lane:
       if (x1 - x0 > (kind === 'lost' ? 40 : 80)) paintWord(context, kind, (x0 + x1) / 2, lane.y + lane.height - ROW / 2, picture.theme);
   }
 }
+
+/** Whether a lane is the first of its rank, which has the time of all its threads. */
+export const isMain = (scene: Scene, lane: Lane): boolean => scene.lanes.find((one) => one.spans.rank === lane.spans.rank) === lane;
+
+/** Paint where the time of a stretch of steps went, from below. */
+function paintBand(context: CanvasRenderingContext2D, picture: Picture, lane: Lane, { first, last, parts }: Band): void {
+  const [x0, x1] = clipped(picture, [first, last]);
+  if (x1 <= x0) return;
+  for (const [look, from, to] of parts) {
+    context.fillStyle = bandColour(look, picture.theme);
+    context.fillRect(x0, lane.y + lane.height * (1 - to), Math.max(0.5, x1 - x0), lane.height * (to - from));
+  }
+}
+
+const bandColour = (look: PartLook, theme: Theme): string =>
+  look === 'waiting' ? colour('amber-banner', theme) : pick(GROUP_FILLS[look === 'asleep' || look === 'unrecorded' ? 'other' : look], theme);
 
 function clipped(picture: Picture, [first, last]: Interval): Interval {
   return [Math.max(-2, xOf(picture, first)), Math.min(picture.width - GUTTER + 2, xOf(picture, last))];

@@ -40,6 +40,14 @@ export const KEYS: readonly (readonly [where: string, keys: readonly (readonly [
     ],
   ],
   [
+    'on the page of an incident or finding',
+    [
+      ['K', 'mark it as known: no more alerts'],
+      ['I', 'mark it as ignored: no more alerts, and comparisons leave it out'],
+      ['N', 'write a note'],
+    ],
+  ],
+  [
     'on the timeline',
     [
       ['arrows', 'next call on the line, nearest call on the line above or below'],

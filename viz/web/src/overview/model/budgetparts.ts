@@ -1,29 +1,52 @@
-/** Parts of a run's budget, in the order in which a bar shows them. */
+/** Parts of a run's budget, in the order in which bars and charts over time show them. */
 
-import type { Budget } from '../../shared/api/types';
+import type { Budget, StepTime } from '../../shared/api/types';
+
+/** Class of a part's colour in `overview.css`. */
+export type PartLook = 'app' | 'mpi' | 'io' | 'gpu' | 'asleep' | 'waiting' | 'unrecorded';
 
 export interface BudgetPart {
   name: string;
   us: number;
   /** Share of the time of all threads, from 0 to 1. */
   share: number;
-  /** Class of its colour in `overview.css`. */
-  look: string;
+  look: PartLook;
 }
+
+interface Part {
+  look: PartLook;
+  /** Name where samples of nodes say how long threads slept, and without any. */
+  names: readonly [sampled: string, otherwise: string];
+  /** Time of it in a stretch of steps. */
+  of: (time: StepTime) => number;
+}
+
+/** Parts of the time over steps, from below. */
+export const PARTS: readonly Part[] = [
+  { look: 'app', names: ['computing', 'computing or asleep'], of: (time) => time.computing_us },
+  { look: 'mpi', names: ['MPI', 'MPI'], of: (time) => time.mpi_us },
+  { look: 'io', names: ['I/O', 'I/O'], of: (time) => time.io_us },
+  { look: 'gpu', names: ['GPU', 'GPU'], of: (time) => time.gpu_us },
+  { look: 'asleep', names: ['asleep', 'awaiting'], of: (time) => time.asleep_us },
+  { look: 'waiting', names: ['waiting for a core', 'waiting for a core'], of: (time) => time.waiting_us },
+];
+
+/** Name of a part. */
+export const partName = (look: PartLook, isSampled: boolean): string => PARTS.find((part) => part.look === look)?.names[isSampled ? 0 : 1] ?? 'not recorded';
 
 /** Parts that took any time; their shares add up to 1. */
 export function partsOf({ shares, total_us, is_sampled }: Budget): BudgetPart[] {
-  const parts: readonly (readonly [name: string, us: number, look: string])[] = [
-    [is_sampled ? 'computing' : 'computing or asleep', shares.computing_us, 'app'],
-    ['MPI', shares.point_to_point_us + shares.collective_us + shares.other_mpi_us, 'mpi'],
-    ['I/O', shares.io_us, 'io'],
-    ['GPU', shares.gpu_us, 'gpu'],
-    ['waiting for other threads', shares.threads_us, 'asleep'],
-    [is_sampled ? 'asleep' : 'awaiting', shares.asleep_us, 'asleep'],
-    ['waiting for a core', shares.waiting_us, 'waiting'],
-    ['not recorded', shares.not_recorded_us, 'unrecorded'],
+  const parts: readonly (readonly [look: PartLook, us: number, name?: string])[] = [
+    ['app', shares.computing_us],
+    ['mpi', shares.point_to_point_us + shares.collective_us + shares.other_mpi_us],
+    ['io', shares.io_us],
+    ['gpu', shares.gpu_us],
+    ['asleep', shares.threads_us, 'waiting for other threads'],
+    ['asleep', shares.asleep_us],
+    ['waiting', shares.waiting_us],
+    ['unrecorded', shares.not_recorded_us],
   ];
-  return parts.filter(([, us]) => us > 0).map(([name, us, look]) => ({ name, us, share: us / total_us, look }));
+  return parts.filter(([, us]) => us > 0).map(([look, us, name]) => ({ name: name ?? partName(look, is_sampled), us, share: us / total_us, look }));
 }
 
 /** Share of the time of all threads that was lost, from 0 to 1. */

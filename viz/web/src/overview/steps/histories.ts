@@ -10,6 +10,7 @@ import { getSteps } from './requests';
 import { view } from '../../shared/address/address';
 import { end, shownSteps } from '../heatmap/grid';
 import { ranking } from '../overview';
+import { course } from './times';
 import { question } from '../../shared/session/question';
 import { Resource } from '../../shared/session/resource';
 import * as session from '../../shared/session/session';
@@ -32,7 +33,7 @@ const histories = signal<ReadonlyMap<RankKey, History>>(new Map());
 export const hasSelection = computed(() => view.value.selected.some((rank) => rank !== null));
 /** Ranks by colour slot: the selected ones, or else those that lead the ranking. */
 export const slots = computed(() => (hasSelection.value ? view.value.selected : automatic.value));
-const shownRanks = computed(() => slots.value.filter((rank) => rank !== null));
+const shownRanks = computed(() => (course.value === 'ranks' ? slots.value.filter((rank) => rank !== null) : []));
 const shownKey = computed(() => shownRanks.value.join(','));
 
 let chosen = { by: '', at_ms: 0 };

@@ -2,8 +2,22 @@
 
 import type { Range } from '../../shared/address/model/ranges';
 import { get } from '../../shared/api/http';
+import type { Request } from '../../shared/api/request';
 import type { RankKey, StepColumnsAnswer, StepRow } from '../../shared/api/types';
 import { rowsOf } from './model/history';
+
+/** Where the time of some ranks' threads went over these steps; of all where none are named. */
+export function stepTimesRequest(ranks: readonly RankKey[], steps: Range | null): Request {
+  const query = ranks.map((rank) => ['rank', rank] as const);
+  const among =
+    steps === null
+      ? []
+      : ([
+          ['step_min', String(steps[0])],
+          ['step_max', String(steps[1])],
+        ] as const);
+  return ['step-times', [...query, ...among]];
+}
 
 /** Read the history of some ranks between two steps, in as many requests as it takes. */
 export async function getSteps(ranks: readonly RankKey[], signal: AbortSignal, [first, last]: Range = [0, Infinity]): Promise<Map<RankKey, StepRow[]>> {

@@ -2,13 +2,11 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { prepare } from '../../shared/charts/canvas';
 import { paintScatter } from './steppainter';
 import { ranked } from '../../shared/names/answer';
-import { layout, nearest, stepAt, zoomed, type Gap, type Layout, type Point, type Series } from './model/steplayout';
+import { layout, nearest, type Gap, type Layout, type Point, type Series } from './model/steplayout';
 import { shorten } from '../../shared/names/names';
 import { duration, exact, plural, wallClock } from '../../shared/units/units';
 import { formatRange, type Range } from '../../shared/address/model/ranges';
-import { shareOf } from '../heatmap/model/window';
 import { go, view } from '../../shared/address/address';
-import { moveSteps, showSteps } from '../heatmap/grid';
 import { measureName } from '../measurechoice';
 import { published, worstCall } from '../overview';
 import { hideTip, hoveredRank, showTip, spoken, tip } from '../../shared/session/page';
@@ -17,11 +15,9 @@ import { theme } from '../../shared/session/theme';
 import { useDetail } from '../../shared/parts/detail';
 import { onPage, positionIn } from '../../shared/charts/pointer';
 import { useSize } from '../../shared/charts/size';
+import { DRAG_PX, pan, stepsBetween, zoomKey, zoomWheel } from './moves';
 import { analysed } from './steptable';
 import type { CallSummary, RankKey } from '../../shared/api/types';
-
-/** Least length of a drag; anything shorter is a click. */
-const DRAG_PX = 4;
 
 interface Focus {
   rank: RankKey;
@@ -44,7 +40,7 @@ export function StepChart({ series, zoom }: Props) {
   const held = useRef<{ x: number; range: Range } | null>(null);
   const detail = useDetail(focus && `${focus.rank} ${focus.step}`, (signal) => worstCall((focus as Focus).rank, (focus as Focus).step, signal));
   const point = focus && (drawn.points.find((one) => one.series.rank === focus.rank && one.row[0] === focus.step) ?? null);
-  const brush = drag && Math.abs(drag.to - drag.from) >= DRAG_PX ? brushed(drawn, drag) : null;
+  const brush = drag && Math.abs(drag.to - drag.from) >= DRAG_PX ? stepsBetween(drawn, drag.from, drag.to) : null;
 
   useEffect(() => {
     if (!canvas.current || width === 0 || height === 0) return;
@@ -68,7 +64,7 @@ export function StepChart({ series, zoom }: Props) {
   };
   const hover = (event: PointerEvent): void => {
     const { x, y } = positionIn(event);
-    if (held.current) return pan(held.current, x);
+    if (held.current) return pan(drawn, held.current, x);
     if (drag) return setDrag({ ...drag, to: x });
     const found = nearest(drawn.points, x, y);
     const gap = found ? undefined : drawn.gaps.find((one) => x >= one.x0 && x <= one.x1 && Math.abs(y - one.y) <= 4);
@@ -76,10 +72,6 @@ export function StepChart({ series, zoom }: Props) {
     setFocus(null);
     hoveredRank.value = gap.series.rank;
     showTip({ x: event.clientX, y: event.clientY, lines: gapTip(gap) });
-  };
-  const pan = ({ x: from, range }: { x: number; range: Range }, x: number): void => {
-    const steps = range[1] - range[0] + 1;
-    moveSteps(range, Math.round(((from - x) / (drawn.right - drawn.left)) * steps));
   };
   const release = (event: PointerEvent): void => {
     held.current = null;
@@ -99,14 +91,9 @@ export function StepChart({ series, zoom }: Props) {
     else if (event.key === 'Escape' && (drag || focus)) {
       setDrag(null);
       show(null);
-    } else if (!zoomKey(event.key, drawn, point)) return;
+    } else if (!zoomKey(event.key, drawn.range, point?.row[0] ?? Math.floor((drawn.range[0] + drawn.range[1]) / 2))) return;
     event.preventDefault();
     event.stopPropagation();
-  };
-  const wheel = (event: WheelEvent): void => {
-    if (!event.ctrlKey && !event.metaKey) return;
-    event.preventDefault();
-    showSteps(zoomed(drawn.range, stepAt(drawn, positionIn(event).x), event.deltaY < 0 ? 0.7 : 1 / 0.7));
   };
   return (
     <div
@@ -131,7 +118,7 @@ export function StepChart({ series, zoom }: Props) {
       onPointerCancel={() => (held.current = null)}
       onPointerLeave={() => !drag && show(null)}
       onDblClick={() => go({ zoom: null, newest: 0, steps: null, cursor: null })}
-      onWheel={wheel}
+      onWheel={(event) => zoomWheel(event, drawn)}
       onKeyDown={move}
       onBlur={() => show(null)}
     >
@@ -143,11 +130,6 @@ export function StepChart({ series, zoom }: Props) {
 /** Open the calls of a mark. */
 function open(point: Point | null): void {
   if (point) go({ page: 'calls', rank: point.series.rank, steps: [point.row[0], point.row[0]], call: null, cursor: null });
-}
-
-function brushed(drawn: Layout, drag: { from: number; to: number }): Range {
-  const [a, b] = [stepAt(drawn, drag.from), stepAt(drawn, drag.to)];
-  return a <= b ? [a, b] : [b, a];
 }
 
 /** Mark that an arrow key leads to: the next step of the rank, or the nearest step of another rank. */
@@ -163,23 +145,6 @@ function neighbour(drawn: Layout, from: Point | null, key: string): Point | null
   const other = all[all.indexOf(from.series) + way];
   const own = drawn.points.filter((point) => point.series === other);
   return own.reduce<Point>((best, one) => (Math.abs(one.x - from.x) < Math.abs(best.x - from.x) ? one : best), own[0] ?? from);
-}
-
-/** Zoom or pan by a key; return whether the key does that. */
-function zoomKey(key: string, drawn: Layout, point: Point | null): boolean {
-  const middle = point?.row[0] ?? Math.floor((drawn.range[0] + drawn.range[1]) / 2);
-  const { steps } = view.value;
-  const actions: Record<string, () => void> = {
-    w: () => showSteps(zoomed(drawn.range, middle, 0.7)),
-    s: () => showSteps(zoomed(drawn.range, middle, 1 / 0.7)),
-    a: () => moveSteps(drawn.range, shareOf(drawn.range, -0.3)),
-    d: () => moveSteps(drawn.range, shareOf(drawn.range, 0.3)),
-    f: () => showSteps(steps ?? drawn.range),
-    '0': () => showSteps(null),
-  };
-  const action = actions[{ '+': 'w', '-': 's' }[key] ?? key.toLowerCase()];
-  action?.();
-  return action !== undefined;
 }
 
 function tipOf(point: Point, worst: CallSummary | null): string[] {

@@ -44,13 +44,17 @@ export async function keepKey(): Promise<void> {
 }
 
 /** Request an address; where the server is another one than before, answer its challenge, which brings a new cookie. */
-export async function ask(address: URL, signal: AbortSignal): Promise<Response> {
-  const answer = await fetch(address, { signal });
+export async function ask(
+  address: URL,
+  signal: AbortSignal,
+  sent: { method?: string; headers?: Record<string, string>; body?: string } = {},
+): Promise<Response> {
+  const answer = await fetch(address, { signal, ...sent });
   const challenge = answer.status === 401 ? answer.headers.get('X-Chimbuko-Challenge') : null;
   if (challenge === null || key === null) return answer;
   const signed = await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(`${challenge} ${address.host}`));
   const shown = Array.from(new Uint8Array(signed), (byte) => byte.toString(16).padStart(2, '0')).join('');
-  return fetch(address, { signal, headers: { Authorization: `chimbuko ${challenge} ${shown}` } });
+  return fetch(address, { signal, ...sent, headers: { ...sent.headers, Authorization: `chimbuko ${challenge} ${shown}` } });
 }
 
 /** Request an object. */
@@ -60,6 +64,15 @@ export async function get<T>(path: string, query: Query, signal: AbortSignal): P
   const body = (await answer.json()) as { ok: boolean; error?: string };
   if (!answer.ok || !body.ok) throw new Refused(answer.status, body.error ?? answer.statusText);
   return body as T;
+}
+
+/** Write something; nothing is sent from a report, which has no server. */
+export async function post<T>(path: string, body: object): Promise<T> {
+  const sent = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
+  const answer = await ask(addressOfApi(path, []), AbortSignal.timeout(LONGEST_MS), sent);
+  const said = (await answer.json()) as { ok: boolean; error?: string };
+  if (!answer.ok || !said.ok) throw new Refused(answer.status, said.error ?? answer.statusText);
+  return said as T;
 }
 
 /** Status of requests that a report has no answer to; no server uses it. */

@@ -1,6 +1,7 @@
 /** Requests for runs, incidents, calls, ranks and functions, and for the health of the analysis. */
 
 import { filterQuery } from '../asking/filters';
+import type { Range } from '../address/model/ranges';
 import type { View } from '../address/model/view';
 import { get } from './http';
 import type { Request } from './request';
@@ -50,9 +51,19 @@ export const rankingRequest = (statistic: Statistic, n: number): Request => [
 export const getBudget = (signal: AbortSignal): Promise<BudgetAnswer> => get('budget', [], signal);
 
 /** Incidents that cost most. */
-export const incidentsRequest = (limit: number): Request => ['incidents', [['limit', String(limit)]]];
+export const incidentsRequest = (limit: number, times: Range | null = null): Request => ['incidents', [['limit', String(limit)], ...within(times)]];
 
-export const getIncidents = (limit: number, signal: AbortSignal): Promise<IncidentsAnswer> => get(...incidentsRequest(limit), signal);
+/** Parameters for incidents within a time, in µs since the epoch. */
+const within = (times: Range | null): Request[1] =>
+  times === null
+    ? []
+    : [
+        ['from_us', String(times[0])],
+        ['to_us', String(times[1])],
+      ];
+
+export const getIncidents = (limit: number, times: Range | null, signal: AbortSignal): Promise<IncidentsAnswer> =>
+  get(...incidentsRequest(limit, times), signal);
 
 export const incidentRequest = (id: string): Request => [`incidents/${id}`, []];
 
@@ -67,15 +78,13 @@ export const getMetricFinding = (id: string, signal: AbortSignal): Promise<Metri
 export const getIncident = (id: string, signal: AbortSignal): Promise<IncidentAnswer> => get(...incidentRequest(id), signal);
 
 /** Ranks or functions by the time that was lost because of them. */
-export const originsRequest = (by: OriginsAnswer['by'], n: number): Request => [
+export const originsRequest = (by: OriginsAnswer['by'], n: number, times: Range | null = null): Request => [
   'origins',
-  [
-    ['by', by],
-    ['n', String(n)],
-  ],
+  [['by', by], ['n', String(n)], ...within(times)],
 ];
 
-export const getOrigins = (by: OriginsAnswer['by'], n: number, signal: AbortSignal): Promise<OriginsAnswer> => get(...originsRequest(by, n), signal);
+export const getOrigins = (by: OriginsAnswer['by'], n: number, times: Range | null, signal: AbortSignal): Promise<OriginsAnswer> =>
+  get(...originsRequest(by, n, times), signal);
 
 export const getFunctionRanking = (statistic: Statistic, n: number, signal: AbortSignal): Promise<FunctionRanking> =>
   get(...functionRankingRequest(statistic, n), signal);

@@ -1209,6 +1209,9 @@ export interface components {
             ranks: number;
             cost_us: number;
             sentence: string;
+            mark: string;
+            note: string;
+            marked_by: string;
         };
         /**
          * RecurrenceSummary
@@ -1218,6 +1221,9 @@ export interface components {
             id: string;
             sentence: string;
             recurrence: components["schemas"]["Recurrence"];
+            mark: string;
+            note: string;
+            marked_by: string;
         };
         /**
          * Recurrence
@@ -1423,6 +1429,31 @@ export interface components {
             lost_us: number;
             waited_us: number;
         };
+        /**
+         * MarkAnswer
+         * @description Mark that a finding has now.
+         */
+        MarkAnswer: {
+            ok: boolean;
+            mark: components["schemas"]["Mark"] | null;
+        };
+        /**
+         * Mark
+         * @description Mark of an incident or a recurring finding.
+         */
+        Mark: {
+            finding: string;
+            state: components["schemas"]["MarkState"];
+            note: string;
+            author: string;
+            marked_us: number;
+        };
+        /**
+         * MarkState
+         * @description State in which a finding is by its mark.
+         * @enum {unknown}
+         */
+        MarkState: "ignored" | "known" | "noted";
         /**
          * WorkflowAnswer
          * @description Overview of everything that was published.
@@ -2279,6 +2310,9 @@ export type RecurrenceAnswer = components['schemas']['RecurrenceAnswer'];
 export type MetricFindingAnswer = components['schemas']['MetricFindingAnswer'];
 export type OriginsAnswer = components['schemas']['OriginsAnswer'];
 export type Origin = components['schemas']['Origin'];
+export type MarkAnswer = components['schemas']['MarkAnswer'];
+export type Mark = components['schemas']['Mark'];
+export type MarkState = components['schemas']['MarkState'];
 export type WorkflowAnswer = components['schemas']['WorkflowAnswer'];
 export type TaskView = components['schemas']['TaskView'];
 export type NodeView = components['schemas']['NodeView'];

@@ -5,6 +5,7 @@ import { signal } from '@preact/signals';
 
 const LETTERS = 'chimbuko-letters';
 const CLOCK = 'chimbuko-clock';
+const NOTIFIES = 'chimbuko-notifies';
 
 /** Whether single letters and signs act as keys; users of speech input switch them off (WCAG 2.1.4). */
 export const lettersAct = signal(readKept(LETTERS) !== 'off');
@@ -20,4 +21,12 @@ export const wallTimes = signal(readKept(CLOCK) === 'wall');
 export function setWallTimes(wall: boolean): void {
   wallTimes.value = wall;
   keep(CLOCK, wall ? 'wall' : 'run');
+}
+
+/** Whether the browser notifies of new incidents; it does not until the user asks for it. */
+export const notifies = signal(readKept(NOTIFIES) === 'on');
+
+export function setNotifies(on: boolean): void {
+  notifies.value = on;
+  keep(NOTIFIES, on ? 'on' : 'off');
 }

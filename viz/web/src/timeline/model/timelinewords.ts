@@ -139,5 +139,5 @@ export function sourceText(ranks: readonly RankSpans[]): string {
     : '';
   if (main.source === 'trace') return `All calls of the recorded trace.${merged}`;
   const left = main.leftOut > 0 ? ` The windows of ${exact(main.leftOut)} less severe calls are left out: zoom in.` : '';
-  return `The windows of recorded calls; hatched: normal calls were analysed but not kept.${left}${merged}`;
+  return `The windows of recorded calls; hatched, or bands of their time: normal calls, analysed but not kept.${left}${merged}`;
 }

@@ -25,6 +25,9 @@ export type Weight = (typeof WEIGHTS)[number];
 /** Measures of the heat map's colours and of the heights in the chart of steps. */
 export const MEASURES = ['lost', 'anomalies'] as const;
 export type Measure = (typeof MEASURES)[number];
+/** What is shown over steps: the time of threads, or single ranks. */
+export const COURSES = ['time', 'ranks'] as const;
+export type Course = (typeof COURSES)[number];
 /** Pages; each has its own path in the address. */
 export type PageName = 'overview' | 'wall' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare' | 'history';
 
@@ -48,6 +51,8 @@ export interface View {
   list: List;
   /** Measure that the overview's heat map and chart of steps show. */
   measure: Measure;
+  /** What the overview shows over steps. */
+  course: Course;
   /** Steps that charts show; null shows the whole run. */
   zoom: Range | null;
   /** Number of newest steps that charts show and follow; 0 where they do not follow. */
@@ -121,6 +126,7 @@ export const FIRST_VIEW: View = {
   by: 'origin',
   list: 'incidents',
   measure: 'lost',
+  course: 'time',
   zoom: null,
   newest: 0,
   ranks: null,
@@ -199,6 +205,7 @@ export function parseView(path: string, query: string): View {
     by: oneOf(RANKINGS, given.get('by'), FIRST_VIEW.by),
     list: oneOf(LISTS, given.get('list'), FIRST_VIEW.list),
     measure: oneOf(MEASURES, given.get('measure'), FIRST_VIEW.measure),
+    course: oneOf(COURSES, given.get('course'), FIRST_VIEW.course),
     zoom: parseRange(given.get('zoom')),
     newest: whole(given.get('newest')) ?? 0,
     ranks: parseRange(given.get('ranks')),
@@ -259,6 +266,7 @@ export function formatView(view: View): string {
   add('by', view.by, FIRST_VIEW.by);
   add('list', view.list, FIRST_VIEW.list);
   add('measure', view.measure, FIRST_VIEW.measure);
+  add('course', view.course, FIRST_VIEW.course);
   add('zoom', formatRange(view.zoom));
   add('newest', String(view.newest), '0');
   add('ranks', formatRange(view.ranks));

@@ -20,6 +20,7 @@ describe('address', () => {
     by: 'kurtosis',
     list: 'newest',
     measure: 'anomalies',
+    course: 'ranks',
     newest: 100,
     ranks: [0, 499],
     zoom: [10, 99],
