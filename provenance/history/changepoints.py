@@ -4,7 +4,7 @@ Each quantity is divided into stretches with the least sum of squares and a pena
 PELT, solved exactly). A place between two stretches counts where the runs after it lie further from those
 before than chance explains: by normal scores among the residuals of the whole series, so that its noise is
 taken as it is, with long tails, and with its autocorrelation. The chance is corrected for all quantities and
-all runs at which something could have changed (Holm).
+all runs at which something could have changed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ division.
 """
 AROUND = 7
 """Number of runs of the running median."""
-CHANCE = 0.01
+CHANCE = 0.03
 """Chance that anything is found in a whole series of an unchanged program."""
 MOST_AUTOCORRELATION = 0.8
-FAR = 2.5
-"""Maximum by which the score of a value beyond all residuals exceeds that of the largest of them; it grows
-with the logarithm of the distance, as the next value of a long tail may lie far out.
+FAR, FEW = 2.5, 40.0
+"""Maximum by which the score of a value beyond all residuals exceeds that of the largest of them. It grows
+with the logarithm of the distance, as the next value of a long tail may lie far out; and falls with the root
+of the number of residuals beyond ``FEW``, as the tail is known by then.
 """
 
 
@@ -68,41 +69,34 @@ def change_points(values: Float64Array, least: float = 0.0) -> list[ChangePoint]
     runs = len(values)
     if runs < LEAST_SERIES or not values.shape[1]:
         return []
-    divisions = _divided(_clipped(values))
-    together = _autocorrelations(values)
-    tested: list[_Tested] = []
-    for quantity, places in enumerate(divisions):
-        known = np.flatnonzero(np.isfinite(values[:, quantity]))
-        if len(known) >= LEAST_SERIES:
-            inner = np.searchsorted(known, places)
-            tested += _tested(quantity, values[known, quantity], known, inner, together[quantity], least)
     quantities = values.shape[1]
+    comparisons = runs * quantities
+    together = _autocorrelations(values)
     found: list[ChangePoint] = []
-    for rank, one in enumerate(sorted(tested, key=lambda one: one.chance)):
-        # Holm: each that is found leaves the others one less to be compared with.
-        chance = one.chance * runs * max(1, quantities - rank)
-        if chance > CHANCE:
-            break
-        found.append(
+    for quantity, places in enumerate(_divided(_clipped(values))):
+        known = np.flatnonzero(np.isfinite(values[:, quantity]))
+        if len(known) < LEAST_SERIES:
+            continue
+        inner = np.searchsorted(known, places)
+        limit = CHANCE / comparisons
+        found += [
             ChangePoint(
-                quantity=one.quantity,
-                at=one.at,
-                shift=one.shift,
+                quantity,
+                at=int(known[at]),
+                shift=one.after - one.before,
                 before=one.before,
                 after=one.after,
-                chance=min(1.0, chance),
+                chance=one.chance * comparisons,
             )
-        )
+            for at, one in _sure(values[known, quantity], inner, together[quantity], limit, least)
+        ]
     return sorted(found, key=lambda one: (one.at, one.quantity))
 
 
 class _Tested(msgspec.Struct, frozen=True):
-    quantity: int
-    at: int
-    shift: float
+    chance: float
     before: float
     after: float
-    chance: float
 
 
 def _running_median(values: Float64Array) -> Float64Array:
@@ -193,19 +187,17 @@ def _divided(values: Float64Array) -> list[Int64Array]:
     return found
 
 
-def _tested(
-    quantity: int,
-    values: Float64Array,
-    known: Int64Array,
-    places: Int64Array,
-    together: float,
-    least: float,
-) -> list[_Tested]:
-    """Return what is known of each place; those that mean least are taken out one after the other, until all
-    that are left mean something.
+def _sure(
+    values: Float64Array, places: Int64Array, together: float, limit: float, least: float
+) -> list[tuple[int, _Tested]]:
+    """Return the places that mean something: those that mean least are taken out one after the other.
+
+    Parameters
+    ----------
+    limit
+        Chance from which on a place means nothing.
     """
     kept = [int(place) for place in places]
-    limit = CHANCE / len(values)
     while kept:
         noise = _Noise.of(values, kept, together)
         bounds = [0, *kept, len(values)]
@@ -213,16 +205,14 @@ def _tested(
             noise.test(values[before:at], values[at:after])
             for before, at, after in zip(bounds, kept, bounds[2:], strict=False)
         ]
-        worst = max(range(len(kept)), key=lambda at: tests[at][0])
-        chance, before, after = tests[worst]
-        if chance <= limit and abs(after - before) >= least:
-            small = next((at for at, one in enumerate(tests) if abs(one[2] - one[1]) < least), None)
-            if small is None:
-                return [
-                    _Tested(quantity, int(known[at]), one[2] - one[1], one[1], one[2], one[0])
-                    for at, one in zip(kept, tests, strict=True)
-                ]
-            worst = small
+        # What is too small to be told goes first: it is none of the noise that others are compared with.
+        worst = max(
+            range(len(kept)),
+            key=lambda at: (abs(tests[at].after - tests[at].before) < least, tests[at].chance),
+        )
+        is_small = abs(tests[worst].after - tests[worst].before) < least
+        if not is_small and tests[worst].chance <= limit:
+            return list(zip(kept, tests, strict=True))
         del kept[worst]
     return []
 
@@ -259,14 +249,15 @@ class _Noise(msgspec.Struct, frozen=True):
         high = np.searchsorted(self.ordered, residuals, "right")
         count = len(self.ordered)
         scores = np.interp((low + high) / 2 - 0.5, np.arange(count), self.scores)
+        most = FAR * min(1.0, math.sqrt(FEW / count))
         above, below = (
-            np.minimum(np.log1p(np.maximum(beyond, 0.0) / self.scale), FAR)
+            np.minimum(np.log1p(np.maximum(beyond, 0.0) / self.scale), most)
             for beyond in (residuals - self.ordered[-1], self.ordered[0] - residuals)
         )
         found: Float64Array = scores + above - below
         return found
 
-    def test(self, before: Float64Array, after: Float64Array) -> tuple[float, float, float]:
+    def test(self, before: Float64Array, after: Float64Array) -> _Tested:
         """Return the chance that the runs after lie so far from those before, and the medians of both."""
         left, right = float(np.median(before)), float(np.median(after))
         error = math.sqrt(self.inflation * (1.0 / len(before) + 1.0 / len(after)))
@@ -276,7 +267,7 @@ class _Noise(msgspec.Struct, frozen=True):
             self.score(after - right).mean() - self.score(before - right).mean(),
         )
         t = min(abs(one) for one in seen) / error if seen[0] * seen[1] > 0.0 else 0.0
-        return math.erfc(_normal_of(t, self.degrees) / math.sqrt(2.0)), left, right
+        return _Tested(math.erfc(_normal_of(t, self.degrees) / math.sqrt(2.0)), left, right)
 
 
 def _normal_of(t: float, degrees: float) -> float:

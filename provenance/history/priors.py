@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.causes.incidents.drift import OF_RUN, Drift, Stretch, drift_over
-from chimbuko.core.arrays import Float64Array
+from chimbuko.core.arrays import Float64Array, Int64Array
 from chimbuko.core.errors import StoreError
 from chimbuko.core.statistics.model import Model
 from chimbuko.core.statistics.schema import PackedTable, TableSchema, schema_of, stored_columns
@@ -94,7 +94,8 @@ def merged_prior(models: Sequence[bytes], detector: str, metric: str) -> Model |
         Packed statistics of good runs, the newest first; damaged ones are left out.
     """
     schema = schema_of(detector)
-    calls_at, numbers, parts = schema.slices["exclusive_us"].start, dict[tuple[str, str], int](), []
+    calls_at, numbers = schema.slices["exclusive_us"].start, dict[tuple[str, str], int]()
+    parts: list[tuple[Int64Array, float, Float64Array]] = []
     for packed in models:
         try:
             one = msgspec.msgpack.decode(unpacked(packed), type=_Packed)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -17,9 +18,12 @@ from chimbuko.provenance.history.place import place_of_run
 from chimbuko.provenance.history.priors import LEAST_RUNS, MOST_RUNS, merged_prior, slower_than
 from chimbuko.provenance.history.reading import read_entry
 from chimbuko.provenance.history.series import at_start
+from chimbuko.provenance.incidents.marks import Mark, marks_of, write_mark
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 
+MOST_MARKED = 10
+"""Number of earlier runs, the last ones, whose marks are carried over: each is carried on from run to run."""
 MOST_EARLIER = 400
 """Number of runs of a series, the last ones, in which findings are looked up."""
 
@@ -53,7 +57,12 @@ def remember(run: RunDirectory, info: RunInfo) -> Remembered:
     with open_index(place, is_made=True) as index:
         index.write(entry)
         known = known_findings(keys, _earlier(index, entry))
+        before = [row for row in _runs_of(index, entry) if row.started_us < entry.started_us]
         prior = _prior(index, index.series_of(entry.id) or "", info, entry.id)
+    marked = {finding: key for finding, key in keys.items() if finding in known}
+    carry_marks(
+        run.used_store_url(info), info.id, marked, [Path(row.folder) for row in before[-MOST_MARKED:]]
+    )
     return Remembered(known, [] if prior is None else slower_than(prior[1], entry.model))
 
 
@@ -81,11 +90,43 @@ def _is_there(place: str) -> bool:
 
 def _earlier(index: Index, run: Entry | RunInfo) -> list[tuple[int, Details]]:
     """Return the earlier runs of a run's series, the oldest first."""
-    series = index.series_of(run.id)
-    rows = [] if series is None else index.runs(series, MOST_EARLIER)
+    rows = _runs_of(index, run)
     before = {row.id: row.started_us for row in rows if row.started_us < run.started_us}
     details = index.details(list(before))
     return [(started_us, details[one]) for one, started_us in before.items() if one in details]
+
+
+def _runs_of(index: Index, run: Entry | RunInfo) -> list[RunRow]:
+    series = index.series_of(run.id)
+    return [] if series is None else index.runs(series, MOST_EARLIER)
+
+
+def carry_marks(
+    url: str, run_id: str, keys: Mapping[str, tuple[str, str, str, int]], folders: Sequence[Path]
+) -> None:
+    """Mark findings of a run as the same were marked in earlier runs; the newest mark of each counts.
+
+    Parameters
+    ----------
+    keys
+        Keys of the findings that may be marked, by their ids.
+    folders
+        Folders of the earlier runs, the oldest first; those that are gone, or cannot be read, are left out.
+
+    Raises
+    ------
+    StoreError
+        The store of the run cannot be written.
+    """
+    marks: dict[tuple[str, str, str, int], Mark] = {}
+    for folder in folders if keys else ():
+        with suppress(ChimbukoError), open_run(RunDirectory(folder)) as provenance:
+            if found := marks_of(provenance.reader):
+                known = finding_keys(provenance)
+                marks |= {known[finding]: mark for finding, mark in found.items() if finding in known}
+    for finding, key in keys.items():
+        if key in marks:
+            write_mark(url, run_id, msgspec.structs.replace(marks[key], finding=finding))
 
 
 def _prior(index: Index, series: str, info: RunInfo, but: str = "") -> tuple[list[RunRow], Model] | None:

@@ -11,9 +11,13 @@ from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
 from chimbuko.cli.inspect.history import spark_line
+from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.history.entry import Entry
 from chimbuko.provenance.history.index import open_index
-from chimbuko.provenance.history.remembering import known_in_series, remember
+from chimbuko.provenance.history.known import finding_keys
+from chimbuko.provenance.history.remembering import carry_marks, known_in_series, remember
+from chimbuko.provenance.incidents.marks import Mark, MarkState, marks_of, write_mark
+from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory
 from tests.provenance.history.made import year
 from tests.provenance.whole_runs import make_whole_run
@@ -95,3 +99,25 @@ def test_a_spark_line_goes_from_the_least_to_the_most() -> None:
     assert spark_line([1.0, None, 2.0, 8.0]) == "▁ ▂█"
     assert spark_line([3.0, 3.0]) == "▁▁"
     assert spark_line([None]) == ""
+
+
+def test_marks_of_findings_are_carried_over_to_the_same_in_later_runs(tmp_path: Path) -> None:
+    earlier = make_whole_run(tmp_path / RUNS_FOLDER / "one", 10).directory
+    later = make_whole_run(tmp_path / RUNS_FOLDER / "two", 10).directory
+    with open_run(earlier) as provenance:
+        keys = finding_keys(provenance)
+    if not keys:
+        explain_run(earlier)
+        explain_run(later)
+        with open_run(earlier) as provenance:
+            keys = finding_keys(provenance)
+    finding = next(iter(keys))
+    info = earlier.read_info()
+    mark = Mark(finding, MarkState.IGNORED, "as it should be", "somebody", 1)
+    write_mark(earlier.used_store_url(info), info.id, mark)
+    after = later.read_info()
+    carry_marks(later.used_store_url(after), after.id, keys, [tmp_path / "gone", earlier.path])
+    with open_run(later) as provenance:
+        carried = marks_of(provenance.reader)
+    assert carried[finding] == mark
+    assert {keys[one] for one in carried} == {keys[finding]}

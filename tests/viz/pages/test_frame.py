@@ -107,7 +107,8 @@ def test_arrows_choose_what_was_found_and_escape_leaves(page: Page) -> None:
     page.wait_for_selector('[role="option"]')
     settled(page)
     names = page.locator(".found-text").all_inner_texts()
-    assert names == ["Overview", "Calls", "Timeline", "Flame graph", "Nodes", "Workflow", "Health", "Compare"]
+    offered = ["Overview", "Calls", "Timeline", "Flame graph", "Nodes", "Workflow", "Health"]
+    assert names == [*offered, "Compare", "History"]
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
@@ -165,7 +166,7 @@ def test_the_trail_lists_what_stands_beside(
         for text in beside(f"step {step}")
     )
     assert beside("heat2d") == ["heat2d (program 0)"]
-    assert [text.split(":")[0] for text in beside("heat")][-2:] == ["Health", "Compare"]
+    assert [text.split(":")[0] for text in beside("heat")][-2:] == ["Compare", "History"]
 
 
 def test_filters_are_chips_that_can_be_dropped(watched: Watched) -> None:

@@ -71,7 +71,7 @@ function compareAround(found: HistoryAnswer, change: SeriesChange): void {
 
 function ChangesPanel({ found, changes }: { found: HistoryAnswer; changes: readonly SeriesChange[] }) {
   return (
-    <Panel name="changes" title="Changes" summary={plural(changes.length, 'change')} asks={{ json: historyRequest }}>
+    <Panel name="series-changes" title="Changes" summary={plural(changes.length, 'change')} asks={{ json: historyRequest }}>
       <p class="unit">{found.history?.title}</p>
       {changes.length === 0 ? (
         <Empty>A change is told when the runs since lie further from those before than the noise of the series explains.</Empty>
