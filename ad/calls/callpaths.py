@@ -90,7 +90,7 @@ class CallPaths:
         if len(kinds) < len(rows):
             new = rows["function"][len(kinds) :].tolist()
             self._kinds = kinds = np.append(kinds, [time_kind(names.timer_name(timer)) for timer in new])
-        total_us: Float64Array = np.bincount(kinds, rows["spent_us"], len(TimeKind))
+        total_us = np.bincount(kinds, rows["spent_us"], len(TimeKind)).astype(np.float64)
         step_us = total_us - self._told_us
         self._told_us = total_us
         return [max(0, int(us)) for us in step_us.tolist()]
