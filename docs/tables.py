@@ -133,17 +133,19 @@ def endpoints() -> str:
     """Return each address of the HTTP API with what it answers and its parameters."""
     described = document(ENDPOINTS)
     return "\n\n".join(
-        _endpoint(f"{method.upper()} {path}", operation)
+        _endpoint(path, method, operation)
         for path, methods in described["paths"].items()
         for method, operation in methods.items()
     )
 
 
-def _endpoint(address: str, operation: Mapping[str, Any]) -> str:
-    parts = [f"### `{address}`", _escaped(operation["summary"])]
-    if rows := [
-        (f"`{one['name']}`", _escaped(one.get("description", ""))) for one in operation.get("parameters", ())
-    ]:
+def _endpoint(path: str, method: str, operation: Mapping[str, Any]) -> str:
+    parts = [f"### `{method.upper()} {path}`", _escaped(operation["summary"])]
+    described = [(one["name"], one.get("description", "")) for one in operation.get("parameters", ())]
+    if "requestBody" in operation:
+        fields = operation["requestBody"]["content"]["application/json"]["schema"]["properties"]
+        described += [(name, field.get("description", "")) for name, field in fields.items()]
+    if rows := [(f"`{name}`", _escaped(text)) for name, text in described]:
         parts.append(_table(("parameter", "meaning"), rows))
     return "\n\n".join(parts)
 

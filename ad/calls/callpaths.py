@@ -9,7 +9,7 @@ import numpy as np
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.kernels.callpaths import follow_paths, note_looks
-from chimbuko.core.arrays import BoolArray, Float64Array, Int64Array, Rows, UInt8Array, as_table
+from chimbuko.core.arrays import BoolArray, Int64Array, Rows, UInt8Array, as_table
 from chimbuko.core.calls.pathtable import MOST_PATHS, PATH_TIME, PathTable
 from chimbuko.core.calls.timekind import TimeKind, time_kind
 from chimbuko.core.kernels.paths import NONE, OTHERS
@@ -48,7 +48,7 @@ class CallPaths:
         """``PATH_TIME`` rows of what was handed out."""
         self._kinds: Int64Array = np.zeros(1, np.int64)
         """``TimeKind`` of each path."""
-        self._told_us: Float64Array = np.zeros(len(TimeKind))
+        self._told_us = [0.0] * len(TimeKind)
         """Time by kind, of what is not handed out yet, up to the step before."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,10 +90,8 @@ class CallPaths:
         if len(kinds) < len(rows):
             new = rows["function"][len(kinds) :].tolist()
             self._kinds = kinds = np.append(kinds, [time_kind(names.timer_name(timer)) for timer in new])
-        total_us: Float64Array = np.bincount(kinds, rows["spent_us"], len(TimeKind))
-        step_us = total_us - self._told_us
-        self._told_us = total_us
-        return [max(0, int(us)) for us in step_us.tolist()]
+        before_us, self._told_us = self._told_us, np.bincount(kinds, rows["spent_us"], len(TimeKind)).tolist()
+        return [max(0, int(now - before)) for now, before in zip(self._told_us, before_us, strict=True)]
 
     def callers(self, called: BoolArray, is_passed_on: UInt8Array) -> BoolArray:
         """Return which functions call any of these, bool[timers]; where ``is_passed_on`` is set for a caller,
@@ -146,7 +144,7 @@ class CallPaths:
         handed_out.view(np.uint8)[:] = rows.view(np.uint8)
         self._times = self.times()
         self._table.forget_calls()
-        self._told_us = np.zeros(len(TimeKind))
+        self._told_us = [0.0] * len(TimeKind)
         return handed_out
 
 

@@ -69,7 +69,8 @@ def test_settings_have_default_and_meaning() -> None:
 
 def test_addresses_of_the_api_are_there() -> None:
     text = tables.endpoints()
-    assert [one.path for one in ENDPOINTS if f" {one.path}`" not in text] == []
+    asked = {one.path: "POST" if one.is_write else "GET" for one in ENDPOINTS}
+    assert [path for path, method in asked.items() if f"### `{method} {path}`" not in text] == []
 
 
 def test_metrics_are_those_that_are_given() -> None:

@@ -92,10 +92,10 @@ function Page({ found }: { found: CallDetail }) {
           note={(distribution) => hindsight(record, metric, distribution)}
         />
         <CallTimeline record={record} normal={normal} />
-        <Beside record={record} beside={beside} />
+        {(beside.value.value === null || beside.value.value.node !== null) && <Beside record={record} beside={beside} />}
         <Stack record={record} />
         <Messages record={record} />
-        <NodeState record={record} normal={normal} />
+        {record.node_state.length > 0 && <NodeState record={record} normal={normal} />}
         <Counters record={record} normal={normal} />
         <Numbers record={record} normal={normal} />
         <RankMetadata record={record} />

@@ -73,7 +73,7 @@ function Page({ answer }: { answer: IncidentAnswer }) {
         <Chain incident={incident} id={id} />
         <Split incident={incident} id={id} />
         {origin !== null && <CallTimeline record={origin.record} normal={origin.normal} />}
-        {origin !== null && <Beside record={origin.record} beside={beside} />}
+        {origin !== null && beside.value.value?.node !== null && <Beside record={origin.record} beside={beside} />}
       </div>
     </>
   );

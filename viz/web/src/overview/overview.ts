@@ -20,7 +20,7 @@ export const LISTED = 30;
 // Texts, so that panning does not repeat these requests.
 const isOpen = computed(() => view.value.page === 'overview');
 /** Whether the headline, the budget and the worst findings are shown. */
-const isGlanced = computed(() => isOpen.value || view.value.page === 'wall');
+const isGlanced = computed(() => isOpen.value || view.value.page === 'wall' || view.value.page === 'workflow');
 const rankKey = computed(() => (isOpen.value ? `${view.value.statistic} ${view.value.n} ${String(chosenTimes.value)}` : null));
 const functionKey = computed(() => (isOpen.value ? `${view.value.by} ${view.value.n} ${String(chosenTimes.value)}` : null));
 /** Ranking of ranks: by time lost at the origin or, in a run without incidents, by the time that their calls lost. */

@@ -3,6 +3,7 @@
 import { computed } from '@preact/signals';
 import { spanOf, startOf } from './model/tasks';
 import * as api from '../shared/api/workflowrequests';
+import { getNode, getNodes } from '../shared/api/noderequests';
 import { view } from '../shared/address/address';
 import { now_ms } from '../shared/session/feed';
 import { question } from '../shared/session/question';
@@ -18,6 +19,22 @@ const goesOn = computed(() => status.value?.state !== 'ended' && lostAt.value ==
 const beat = computed(() => (goesOn.value ? Math.floor(now_ms.value / BEAT_MS) : 0));
 
 export const published = question(() => (isOpen() ? String(beat.value) : null), api.getWorkflow, { live: true, keep: true });
+
+/** Number of nodes whose findings are read; a run on more has a page for each. */
+const MOST_NODES = 16;
+
+/** Findings about the memory of nodes, such as that it will be full. */
+export const memory = question(
+  () => (isOpen() ? 'memory' : null),
+  async (signal) => {
+    const { nodes } = await getNodes(signal);
+    const all = await Promise.all(
+      nodes.slice(0, MOST_NODES).map(async ({ name }) => (await getNode(name, signal)).node.findings.map((one) => ({ ...one, node: name }))),
+    );
+    return all.flat().filter((one) => one.kind.includes('memory'));
+  },
+  { live: true, keep: true },
+);
 
 /** Quantity whose curves are shown: the chosen one, or else the one of the programs with the most values. */
 export const chosen = computed<api.QuantityName | null>(() => {
