@@ -10,7 +10,17 @@ const texts = (text: string): string[] => search(text, functions).map((one) => `
 
 describe('a search means', () => {
   test('pages, before anything is typed', () =>
-    expect(search('', functions).map((one) => one.text)).toEqual(['Overview', 'Calls', 'Timeline', 'Flame graph', 'Nodes', 'Workflow', 'Health', 'Compare', 'History']));
+    expect(search('', functions).map((one) => one.text)).toEqual([
+      'Overview',
+      'Calls',
+      'Timeline',
+      'Flame graph',
+      'Nodes',
+      'Workflow',
+      'Health',
+      'Compare',
+      'History',
+    ]));
   test('no page that has nothing to show', () => expect(searchAll('wor', [], pagesOf(false))).toEqual([]));
   test('functions by a part of the name, those that begin so first', () => expect(texts('mpi_wait')).toEqual(['function: MPI_Waitall']));
   test('functions by words in any order', () => expect(texts('block relax')).toEqual(['function: relax_block']));

@@ -29,7 +29,8 @@ export type Measure = (typeof MEASURES)[number];
 export const COURSES = ['time', 'ranks'] as const;
 export type Course = (typeof COURSES)[number];
 /** Pages; each has its own path in the address. */
-export type PageName = 'overview' | 'wall' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare' | 'history';
+export type PageName =
+  'overview' | 'wall' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare' | 'history';
 
 export interface View {
   run: string;
