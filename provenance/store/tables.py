@@ -36,7 +36,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from chimbuko.core.calls.schema import INDEXED, STORED, Field
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-FIRST_RELEASE = "0013"
+FIRST_RELEASE = "0018"
 """Layout of the oldest stores that can be read."""
 SCHEMA_VERSION = max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*"))
 """Newest revision under ``migrations/versions``: what this code reads and writes."""

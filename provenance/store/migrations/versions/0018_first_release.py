@@ -7,7 +7,7 @@ one's in ``down_revision``; ``upgrade`` alters the tables by ``alembic.op``, and
 
 from __future__ import annotations
 
-revision = "0013"
+revision = "0018"
 down_revision = None
 
 
