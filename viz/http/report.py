@@ -147,6 +147,7 @@ def _collect(answers: _Answers) -> list[str]:
     """Ask the questions of the pages, the most important first, and return the parts that are left out."""
     run = answers.ask("run")
     answers.ask("budget")
+    answers.ask("step-times")
     incidents = answers.ask("incidents", [("limit", str(MOST_FINDINGS))])
     answers.ask("grid", what="the map of all ranks")
     ranks = answers.ask("origins", [("by", "rank"), ("n", "5")]).get("origins", [])
@@ -165,6 +166,7 @@ def _collect(answers: _Answers) -> list[str]:
     reported = list(dict.fromkeys(leading))[:MOST_RANKS]
     for rank in reported:
         _steps(answers, rank, run["status"]["last_step"] or 0)
+        answers.ask("step-times", [("rank", rank)], "steps of ranks")
     _calls(answers)
     for one in functions:
         _function(answers, one["function"], one["program"])

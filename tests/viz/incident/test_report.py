@@ -72,7 +72,7 @@ def test_it_opens_with_headline_map_findings_and_rankings(page: Page, provenance
     assert page.locator("[data-answer]").inner_text().startswith(f"{total} incident")
     note = page.locator(".report-note").inner_text()
     assert "most calls, timelines of whole ranks" in note and "chimbuko view" in note
-    page.wait_for_selector(".steps canvas")
+    page.wait_for_selector(".steps .time-chart")
     page.get_by_label("Statistic").or_(page.locator(".ranks select")).first.select_option("maximum")
     page.wait_for_function("() => location.hash.includes('statistic=maximum')")
     assert is_whole(page)

@@ -6,6 +6,7 @@ import { view } from '../../shared/address/address';
 import type { Range } from '../../shared/address/model/ranges';
 import type { Course } from '../../shared/address/model/view';
 import { get } from '../../shared/api/http';
+import { isReport } from '../../shared/api/report';
 import type { Request } from '../../shared/api/request';
 import type { StepTimesAnswer } from '../../shared/api/types';
 import { question } from '../../shared/session/question';
@@ -37,7 +38,8 @@ export const course = computed<Course>(() => {
 export const chosenTimes = computed<Range | null>(() => {
   const { steps } = view.value;
   const known = times.value.value?.times;
-  if (steps === null || known === undefined) return null;
+  // A report has the findings of the whole run only.
+  if (steps === null || known === undefined || isReport) return null;
   const chosen = known.times.filter((one) => one.step + known.length > steps[0] && one.step <= steps[1]);
   const [first, last] = [chosen[0], chosen[chosen.length - 1]];
   return first === undefined || last === undefined ? null : [first.start_us, last.end_us];

@@ -20,7 +20,7 @@ export const isReport = element !== null;
 export const report = signal<Report | null>(null);
 
 /** Parameters that depend on a picture's size or range: a report has its answers in one form. */
-const OF_THE_PICTURE = new Set(['columns', 'after']);
+const OF_THE_PICTURE = new Set(['columns', 'after', 'step_min', 'step_max']);
 
 const reading = element === null ? null : read(element.textContent);
 
