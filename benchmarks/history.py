@@ -102,7 +102,8 @@ def noise(seed: int, real: Float64Array | None) -> Float64Array:
 def year(seed: int, real: Float64Array | None) -> tuple[Float64Array, list[Change]]:
     """A made-up year, and its changes."""
     random = np.random.default_rng(1000 + seed)
-    values, changes = noise(seed, real), []
+    values = noise(seed, real)
+    changes: list[Change] = []
     places = 30 + 30 * np.arange(CHANGES) + random.integers(0, 6, CHANGES)
     for number, at in enumerate(places.tolist()):
         if number % 3 == 2 and number < 12:
@@ -289,7 +290,7 @@ def main() -> None:
         if options.json:
             print(json.dumps([asdict(one) for one in found]))
             return
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 one.method,
                 str(one.seed),

@@ -31,7 +31,7 @@ division.
 """
 AROUND = 7
 """Number of runs of the running median."""
-CHANCE = 0.03
+CHANCE = 0.1
 """Chance that anything is found in a whole series of an unchanged program."""
 MOST_AUTOCORRELATION = 0.8
 FAR, FEW = 2.5, 40.0

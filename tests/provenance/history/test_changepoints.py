@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.core.arrays import Float64Array
-from chimbuko.provenance.history.changepoints import LEAST_SERIES, change_points
+from chimbuko.provenance.history.changepoints import CHANCE, LEAST_SERIES, change_points
 
 
 def noise(seed: int, runs: int = 60, quantities: int = 8) -> Float64Array:
@@ -45,7 +45,7 @@ def test_a_change_is_found_where_it_is(seed: int, at: int, shift: float) -> None
     (found,) = [one for one in change_points(values) if one.quantity == 3]
     assert abs(found.at - at) <= 1
     assert found.shift == pytest.approx(shift, abs=2.0)
-    assert found.chance <= 0.01
+    assert found.chance <= CHANCE
 
 
 def test_five_runs_are_enough() -> None:

@@ -64,6 +64,7 @@ def test_what_is_packed_is_bounded() -> None:
 def test_a_function_whose_calls_are_all_slower_is_one_finding() -> None:
     prior = model(200, 40)
     (found,) = slower_than(prior, packed_model(model(50, 60, mean_us=600.0)))
-    assert (found.program, found.function, found.factor) == ("heat2d", "f0", pytest.approx(6.0))
+    assert (found.program, found.function) == ("heat2d", "f0")
+    assert found.factor == pytest.approx(6.0)
     assert slower_than(prior, packed_model(model(50, 40))) == []
     assert slower_than(prior, packed_model(model(50, 30, mean_us=30.0))) == []
