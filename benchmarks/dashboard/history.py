@@ -24,7 +24,7 @@ from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.store.coarserlevels import LEVELS, MOST_SHOWN, lost_code
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.store.statements import insert
-from chimbuko.provenance.store.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS
+from chimbuko.provenance.store.tables import ALL_RANKS, SPENT, STEP_HISTOGRAMS, STEP_LEVELS, STEPS
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RecordBatch, RunStatistics
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, new_run
@@ -126,7 +126,8 @@ def write_steps(engine: Engine, counts: Counts) -> None:
         (STEP_LEVELS, _levels(counts)),
         (STEP_HISTOGRAMS, _histograms(counts)),
     ):
-        columns = table.columns.keys()
+        # The time of threads is left at its default, 0.
+        columns = [column.name for column in table.columns if column.name not in SPENT]
         while some := list(itertools.islice(rows, RANKS_AT_ONCE)):
             with engine.begin() as connection:
                 for of_rank in some:

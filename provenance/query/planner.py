@@ -234,16 +234,20 @@ def _by_time(part: Search, first_us: int | None, last_us: int | None) -> list[Se
             return [part]
         return [part.narrowed(IndexScan("ix_calls_entry_us", (call.entry_us <= last_us,)))]
     earlier_us = first_us - LONG_US
-    has_ended, goes_on = call.is_open.is_(False), call.entry_us + call.inclusive_us >= first_us
+    # Whatever entered in this time is under way in it. That the index alone tells: 100,000 such calls are
+    # counted in 10 ms, and in 160 ms where each has to be looked up.
+    inside = IndexScan("ix_calls_entry_us", within(call.entry_us, first_us, last_us))
+    before = call.entry_us < first_us
     until = within(call.entry_us, None, last_us)
+    goes_on = (call.is_open.is_(False), call.entry_us + call.inclusive_us >= first_us)
     return [
+        part.narrowed(inside),
         part.narrowed(
-            IndexScan("ix_calls_entry_us", within(call.entry_us, earlier_us, last_us)),
-            others=(has_ended, goes_on),
+            IndexScan("ix_calls_entry_us", (call.entry_us >= earlier_us, before, *until)), others=goes_on
         ),
         part.narrowed(
             IndexScan("ix_calls_inclusive_us", (call.inclusive_us >= LONG_US,)),
-            others=(has_ended, goes_on, call.entry_us < earlier_us),
+            others=(*goes_on, call.entry_us < earlier_us, *until),
         ),
-        part.narrowed(IndexScan("ix_calls_open", (call.is_open,), True), others=until),
+        part.narrowed(IndexScan("ix_calls_open", (call.is_open,), True), others=(before, *until)),
     ]

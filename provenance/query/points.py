@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -36,6 +37,7 @@ SAME = (
 """Columns of points that stand in the table of calls as they are."""
 COLUMNS = tuple(CALLS.c[name] for name in (*SAME, "program", "rank", "function", "path"))
 
+_SEVERITY = SAME.index("severity_us")
 _HASH, _HASHES = 2_654_435_761, 1 << 32
 
 
@@ -168,7 +170,7 @@ def _first(
     for part, counts in zip(parts, calls.calls_by_scan(parts), strict=True):
         statement = select(*COLUMNS).where(part.all_conditions(), *conditions).order_by(*order).limit(most)
         rows += calls.reader.rows(with_index(statement, part.best("severity_us", counts)))
-    return sorted(rows, key=lambda row: row.severity_us, reverse=True)[:most]
+    return sorted(rows, key=itemgetter(_SEVERITY), reverse=True)[:most]
 
 
 def _count_unless(

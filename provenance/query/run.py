@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Self
 
 import msgspec
@@ -12,6 +14,7 @@ from sqlalchemy import Engine, and_, func, select
 from chimbuko.core.arrays import Rows
 from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
 from chimbuko.core.calls.sleep import slept_us
+from chimbuko.core.errors import ConfigError
 from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.calls import Calls
 from chimbuko.provenance.query.rows import AnySelect
@@ -421,3 +424,30 @@ def open_run(run: RunDirectory) -> Provenance:
     """
     info = run.read_info()
     return Provenance(open_for_reading(run.used_store_url(info)), info.id)
+
+
+SETTLED_S = 2.0
+"""Least age of a store's files by which its state is known: two changes within a tick of the clock by which
+file systems note them look like one."""
+
+
+def settled_state(run: RunDirectory) -> tuple[tuple[int, ...], ...] | None:
+    """Return the state of the store in the folder of a run that has ended; any change makes it another one.
+
+    It is None while the run goes on, just after a change, and for a store elsewhere.
+    """
+    try:
+        info = run.read_info()
+        if info.state == "running" or run.used_store_url(info) != run.store_url:
+            return None
+        found = run.store_path.stat()
+    except (ConfigError, OSError):
+        return None
+    stats = [found]
+    # Readers make an empty log, too.
+    with suppress(FileNotFoundError):
+        log = run.store_path.with_name(f"{run.store_path.name}-wal").stat()
+        stats += [log] if log.st_size else []
+    if max(one.st_mtime for one in stats) > time.time() - SETTLED_S:
+        return None
+    return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in stats)

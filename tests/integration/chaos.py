@@ -28,7 +28,7 @@ from urllib.request import urlopen
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.launcher.application import TITLE
-from chimbuko.launcher.services.brokerdoor import BrokerDoor
+from chimbuko.runtime.protocol.brokerdoor import BrokerDoor
 from chimbuko.monitor.sampling.identity import start_ticks_of
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.runs.directory import RunDirectory

@@ -10,7 +10,7 @@ server does both.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, get_args, get_origin, get_type_hints
@@ -59,6 +59,8 @@ class StatementAnswer(Answer, frozen=True, kw_only=True):
 
 Statement = Callable[[ServedRun, Any], str | None]
 """Function that returns the SELECT for an endpoint's parameters."""
+State = Callable[[ServedRun, Any], Hashable]
+"""Function that returns the state of what an answer is made of; None where that may change at any time."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Endpoint:
     """Whether the answer is a stream of lines, one JSON object each."""
     statement: Endpoint | None = None
     """Function that returns the same question as SQL."""
+    state: State | None = None
+    """Function by which its answers are kept; None if each is shared for a moment only."""
     is_write: bool = False
     """Whether it writes: its parameters come as a JSON object in the body of a POST request."""
 
@@ -93,12 +97,15 @@ class Endpoint:
         return self.handler(run) if self.parameters is NoParameters else self.handler(run, parameters)
 
 
-def get(path: str, statement: Statement | None = None) -> Callable[[Callable[..., Any]], Endpoint]:
+def get(
+    path: str, statement: Statement | None = None, state: State | None = None
+) -> Callable[[Callable[..., Any]], Endpoint]:
     """Return a decorator that makes an endpoint of a function of a ``ServedRun`` and, if it takes any, a
     struct of parameters.
 
     It returns a struct, or an iterator over structs for an answer in lines. With ``statement`` there is one
-    below ``/sql``, too, that gives the same question as SQL.
+    below ``/sql``, too, that gives the same question as SQL. With ``state`` an answer that is costly to
+    make is kept as long as that stays the same.
     """
 
     def make(handler: Callable[..., Any]) -> Endpoint:
@@ -108,7 +115,7 @@ def get(path: str, statement: Statement | None = None) -> Callable[[Callable[...
         (line,) = get_args(answer) if is_lines else (answer,)
         parameters = next((kind for kind in hints.values() if kind is not ServedRun), NoParameters)
         twin = None if statement is None else _statement_endpoint(path, handler, parameters, statement)
-        return Endpoint(path, handler, parameters, object_type(line), is_lines, twin)
+        return Endpoint(path, handler, parameters, object_type(line), is_lines, twin, state)
 
     return make
 

@@ -11,9 +11,9 @@ import redis
 
 from chimbuko.core.errors import ServiceError
 from chimbuko.core.files import write_atomically
-from chimbuko.launcher.services.brokerdoor import BrokerDoor
 from chimbuko.runtime.process.supervisor import Revivals
 from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerdoor import BrokerDoor
 from chimbuko.runtime.protocol.rankclaims import beginnings, rivalries
 from chimbuko.runtime.protocol.runbroker import MOST_NEWS, RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo

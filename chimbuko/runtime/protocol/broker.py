@@ -186,7 +186,7 @@ class PrivateBroker:
         self._folder = _socket_folder()
         self._address = address if self._folder is not None else address or LOOPBACK
         self._is_port_given = port != 0
-        self._port = port or (_free_port(self._address) if self._address else 0)
+        self._port = port or (free_port(self._address) if self._address else 0)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -248,7 +248,7 @@ class PrivateBroker:
             except ServiceError:
                 if not self._address or self._is_port_given or left == 0:
                     raise
-                self._port = _free_port(self._address)
+                self._port = free_port(self._address)
 
     def stop(self) -> None:
         """Stop the broker; only data that it keeps on disk outlives it."""
@@ -359,7 +359,14 @@ def valkey_server() -> Path:
     return Path(get_binary_path())
 
 
-def _free_port(address: str) -> int:
+def free_port(address: str) -> int:
+    """Return a port of an address of this node that is free now.
+
+    Raises
+    ------
+    ConfigError
+        The node has no such address.
+    """
     with socket.socket() as probe:
         try:
             probe.bind((address, 0))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from chimbuko.observe.namespaces.exchange.keys import STANDING
 from chimbuko.observe.namespaces.service.folder import ServiceFolder, ServiceSettings
@@ -54,11 +55,11 @@ def served(
     instances: int = 1,
     namespaces: tuple[str, ...] = STANDING[:2],
     keep_bytes: int = 1 << 20,
-    **more: str,
+    **more: Any,
 ) -> Iterator[Served]:
     """A service with these settings."""
     settings = ServiceSettings("test", namespaces, instances, keep_bytes)
-    options = replace(ServeOptions(settings), **more)  # type: ignore[arg-type]
+    options = replace(ServeOptions(settings), **more)
     service = Served(path, options)
     try:
         yield service

@@ -18,6 +18,7 @@ from chimbuko.provenance.query.filters import MOST, AnomalyFilter, CallFilter, C
 from chimbuko.provenance.query.names import FindingCalls
 from chimbuko.provenance.query.points import MOST_POINTS, PointColumns
 from chimbuko.provenance.query.points import points as read_points
+from chimbuko.provenance.query.run import settled_state
 from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.parameters import (
@@ -292,7 +293,7 @@ class PointsAnswer(Answer, frozen=True, kw_only=True):
     """
 
 
-@get("/points")
+@get("/points", state=lambda run, _: settled_state(run.feed.run))
 def points(run: ServedRun, wanted: PointsParameters) -> PointsAnswer:
     """Return the calls that a filter matches, as columns of numbers.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Annotated
 
 import msgspec
@@ -15,7 +15,7 @@ from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.compare.timechanges import at_most
 from chimbuko.provenance.compare.wording import sentences
 from chimbuko.provenance.query.filters import Text
-from chimbuko.provenance.query.run import Provenance, open_run
+from chimbuko.provenance.query.run import Provenance, open_run, settled_state
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.runslist import RunsAnswer, RunsList, readable_runs
@@ -52,7 +52,20 @@ def runs(run: ServedRun) -> RunsAnswer:
     return RunsList(run.feed.run.path.parent).answer(run.feed.run)
 
 
-@get("/comparison")
+def _state(run: ServedRun, wanted: ComparisonParameters) -> Hashable:
+    """Return the state of the stores of all runs that are compared; None if that of one is not known."""
+    names = _names(run.feed.run, wanted)
+    if {".", ".."} & set(names):
+        return None
+    states = [settled_state(RunDirectory(run.feed.run.path.parent / name)) for name in names]
+    return None if None in states else tuple(states)
+
+
+def _names(run: RunDirectory, wanted: ComparisonParameters) -> list[str]:
+    return [*wanted.before.split("/"), run.path.name, *(wanted.also.split("/") if wanted.also else ())]
+
+
+@get("/comparison", state=_state)
 def comparison(run: ServedRun, wanted: ComparisonParameters) -> ComparisonAnswer:
     """Compare this run, and further ones, with other runs: runtimes, functions, anomalies, ranks."""
     return compared(run.feed.run, run.provenance, wanted)
@@ -75,7 +88,7 @@ def compared(
     """
     progress(0.0, "Reading runs")
     before = wanted.before.split("/")
-    names = [*before, run.path.name, *(wanted.also.split("/") if wanted.also else ())]
+    names = _names(run, wanted)
     # Only names that the list has: an address shall not open any other folder.
     there = {other.path.name for other, _ in readable_runs(run.path.parent)}
     for name in names:

@@ -2,7 +2,8 @@
 
 The address, which users know as the place of a job, is a URL of the broker, whose user and password are the
 job's rights, with the service and the job behind a ``#``, for example
-``redis://USER:TOKEN@HOST:6400/0#SERVICE/JOB``. It is secret, so it stands in a file.
+``redis://USER:TOKEN@HOST:6400/0#SERVICE/JOB``; over TLS the certificate to accept is a part of it. It is
+secret, so it stands in a file.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.supervisor import Revivals, ServiceGroup
 from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerdoor import BrokerDoor
 from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 
 _CONNECTING = "+ping +info +hello +auth +select +command +readonly +client|setname"
@@ -114,7 +115,7 @@ class ServeOptions:
     broker: str | None = None
     """URL of an external broker; None for the service's own, which keeps all its data in the folder."""
     bind: tuple[str, int] = (LOOPBACK, 0)
-    """Address and port of the service's own broker."""
+    """Address and port of the service's own broker; it is reached over TLS unless that is the loopback."""
     cores: str = ""
     """List of the cores to which the service is bound; empty for all."""
     workers: int = 0
@@ -158,6 +159,7 @@ class Serving:
         self._failures = Failures(problems)
         self._instances = ServiceGroup(problems)
         self._broker: PrivateBroker | None = None
+        self._door: BrokerDoor | None = None
         self._revivals = Revivals()
         self._client: redis.Redis | None = None
         self._granted: dict[str, dict[str, str]] = {}
@@ -228,8 +230,7 @@ class Serving:
             with self._failures.survived("the service could not be signed off"):
                 self._client.delete(about_key(self._options.settings.name))
             self._client.close()
-        if self._broker is not None:
-            self._broker.stop()
+        self._close_broker()
 
     def _start_broker(self) -> str:
         address, port = self._options.bind
@@ -238,30 +239,59 @@ class Serving:
             before = urlsplit(self._folder.broker_path.read_text())
             if not port and before.hostname == address and before.port:
                 port = before.port
-        log, data = self._folder.logs / "broker.log", self._folder.data
-        self._broker = PrivateBroker(log, address, port, data)
         try:
-            self._broker.start()
+            return self._open_broker(address, port)
         except ServiceError:
             if port == self._options.bind[1]:
                 raise
+            return self._open_broker(address, 0)
+
+    def _open_broker(self, address: str, port: int) -> str:
+        """Start the broker, with a door to it on a network, and return its URL with all rights."""
+        self._close_broker()
+        log, data = self._folder.logs / "broker.log", self._folder.data
+        if address == LOOPBACK:
+            self._broker = PrivateBroker(log, address, port, data)
+        else:
+            self._broker = PrivateBroker(log, kept_in=data)
+            self._door = BrokerDoor(self._folder.logs, address, port)
+        try:
+            return self._start_ended(self._broker)
+        except ServiceError:
+            self._close_broker()
+            raise
+
+    def _start_ended(self, broker: PrivateBroker) -> str:
+        """Start the broker and its door, as far as they do not run; return the URL with all rights."""
+        if not broker.is_running:
+            broker.start()
+        if self._door is None:
+            return broker.keeper_url
+        if not self._door.is_running or not self._door.leads_to(broker.keeper_url):
+            self._door.open(broker.keeper_url)
+        return self._door.url
+
+    def _close_broker(self) -> None:
+        if self._door is not None:
+            self._door.close()
+        if self._broker is not None:
             self._broker.stop()
-            self._broker = PrivateBroker(log, address, kept_in=data)
-            self._broker.start()
-        return self._broker.keeper_url
+        self._door = self._broker = None
 
     def _revive_broker(self) -> list[str]:
-        broker, now_s = self._broker, time.monotonic()
-        if broker is None or broker.is_running or not self._revivals.is_due(now_s):
+        broker, door, now_s = self._broker, self._door, time.monotonic()
+        ended = [
+            name for name, one in (("broker", broker), ("broker's door", door)) if one and not one.is_running
+        ]
+        if broker is None or not ended or not self._revivals.is_due(now_s):
             return []
         self._revivals = self._revivals.started(now_s)
-        with self._failures.survived("the broker ended and cannot be started again yet"):
-            broker.start()
-            self._folder.write_broker(broker.keeper_url)
+        with self._failures.survived(f"the {ended[0]} ended and cannot be started again yet"):
+            self._folder.write_broker(self._start_ended(broker))
             # The broker keeps publications, but no rights.
             self._granted.clear()
             self._introduce()
-        return ["the broker ended early and was started again"]
+        return [f"the {name} ended early and was started again" for name in ended]
 
     def _introduce(self) -> None:
         """Publish the service's description at the broker."""

@@ -141,6 +141,35 @@ def test_a_service_goes_on_where_it_was(tmp_path: Path) -> None:
             assert reader.read("application") == {"a": 1, "b": 2}
 
 
+NETWORK = "127.0.0.2"
+"""Address that is not the usual one of the loopback, as that of a network."""
+
+
+def test_on_a_network_only_who_has_the_certificate_is_served(tmp_path: Path) -> None:
+    with served(tmp_path / "service", bind=(NETWORK, 0)) as service:
+        place = find_address(service.path)
+        url, _, of_service = place.text.partition("#")
+        pinned, _, certificate = url.partition("?ssl_ca_data=")
+        assert pinned.startswith("rediss://") and f"@{NETWORK}:" in pinned and certificate
+        with Client(service.path) as client, Reader(place.text) as reader:
+            namespace = client.create("application")
+            namespace.publish_tree({"a": 1})
+            assert reader.read("application") == {"a": 1}
+            with pytest.raises(ServiceError, match="CERTIFICATE_VERIFY_FAILED"):
+                Client(f"{pinned}#{of_service}")
+            with pytest.raises(ServiceError, match="cannot be used"):
+                Client(f"{pinned.replace('rediss', 'redis', 1)}#{of_service}")
+            for process in (service.serving._door, service.serving._broker):
+                assert process is not None
+                os.kill(process.pid, signal.SIGKILL)
+                while process.is_running:
+                    time.sleep(0.01)
+                namespace.update("b", process.pid)
+                namespace.commit_async()
+                service.until(lambda: process.is_running and client.waiting == 0)  # noqa: B023
+            assert client.delivered == 3
+
+
 def test_secrets_are_in_files_of_their_owner(tmp_path: Path) -> None:
     with served(tmp_path / "service") as service:
         secret = [service.folder.broker_path, *(service.path / "jobs" / "default").iterdir()]

@@ -1,4 +1,4 @@
-"""The door by which processes of other nodes reach the broker of a run, over TLS."""
+"""The door by which processes of other nodes reach a broker of ours, over TLS."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork_then_load
 from chimbuko.runtime.protocol import tlsdoor
+from chimbuko.runtime.protocol.broker import free_port
 from chimbuko.runtime.protocol.certificate import new_certificate
 
 
@@ -19,10 +20,16 @@ class BrokerDoor:
     ----------
     address, port
         Where it listens; port 0 for any that is free.
+
+    Raises
+    ------
+    ConfigError
+        This node has no such address.
     """
 
     def __init__(self, logs: Path, address: str, port: int) -> None:
         self._logs = logs
+        free_port(address)
         self._address = address
         self._port = port
         self._certificate = new_certificate(address)
@@ -45,6 +52,10 @@ class BrokerDoor:
         name, password = urlsplit(self._inside).username, urlsplit(self._inside).password
         pinned = quote(self._certificate.text, safe="")
         return f"rediss://{name}:{password}@{self._address}:{self._port}/0?ssl_ca_data={pinned}"
+
+    def leads_to(self, inside: str) -> bool:
+        """Return whether it was opened to the broker with this URL, of which the password is a part."""
+        return self._inside == inside
 
     def open(self, inside: str) -> None:
         """Open it, again if needed, at the same port.

@@ -15,9 +15,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 import redis
 
-from chimbuko.core.errors import ServiceError
-from chimbuko.launcher.services.brokerdoor import BrokerDoor
+from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.brokerdoor import BrokerDoor
 from chimbuko.runtime.protocol.certificate import new_certificate
 from tests.patience import PATIENCE_S
 
@@ -109,3 +109,8 @@ def test_a_port_that_is_taken_is_said(broker: PrivateBroker, tmp_path: Path) -> 
 def test_neither_password_nor_key_is_on_a_command_line(broker: PrivateBroker, door: BrokerDoor) -> None:
     words = Path(f"/proc/{door.pid}/cmdline").read_bytes().decode()
     assert "PRIVATE" not in words and str(urlsplit(broker.url).password) not in words
+
+
+def test_an_address_of_another_node_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no address of this node"):
+        BrokerDoor(tmp_path, "192.0.2.1", 0)
