@@ -15,6 +15,7 @@ from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.interruptions import Interruptions
 from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
+from chimbuko.causes.kinds.registry import cause_of
 from chimbuko.causes.kinds.split import main_part
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.units import number_of
@@ -126,7 +127,8 @@ class _Told(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, incident: Incident) -> _Told:
-        by = main_part(incident.parts).by if incident.parts else ""
+        main = main_part(incident.parts) if incident.parts else None
+        by = "" if main is None or cause_of(main.kind).is_by_amount else main.by
         culprit = incident.kind, incident.rank, incident.function, by
         return cls(culprit, sentence(incident), incident.told_before)
 

@@ -47,6 +47,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     ``viz/web/src/shared/api/causes.ts`` says."""
     is_in_node: bool = False
     """Whether samples of the node show it, and the node is to blame."""
+    is_by_amount: bool = False
+    """Whether ``by`` of a part is an amount, which changes a little with what is known, and names nobody."""
     is_wait: bool = False
     """Whether the call waited for another one."""
     find: Finder | None = None

@@ -19,10 +19,13 @@ from chimbuko.core.units import parse_duration_us
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.topology import read_topology
 from chimbuko.monitor.procfs.topologytree import summary
+from chimbuko.monitor.report.locks import LockFile
+from chimbuko.monitor.service.election import folder_of_job
 from chimbuko.monitor.service.endings import Endings, LogWatch
 from chimbuko.monitor.service.program import attach, run
 from chimbuko.monitor.service.settings import Settings
 from chimbuko.runtime.process.lifetime import log, write_error
+from chimbuko.runtime.process.ranks import stated_rank
 
 if TYPE_CHECKING:
     from chimbuko.monitor.report.preloaded import PreloadedCounting
@@ -96,6 +99,12 @@ if TYPE_CHECKING:
     help="Count the messages between ranks of COMMAND while it runs, into --csv; needs the compiler of its "
     "MPI.",
 )
+@click.option(
+    "--locks",
+    "counts_locks",
+    is_flag=True,
+    help="Count how often each thread of COMMAND takes locks, and tries to; needs a C compiler.",
+)
 @click.option("--topology", is_flag=True, help="Show how this node is built, and end.")
 @click.option("--json", "as_json", is_flag=True, help="Show that as JSON.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
@@ -114,6 +123,7 @@ def command(
     stop_file: Path | None,
     messages: tuple[str, ...],
     count_messages: bool,
+    counts_locks: bool,
     topology: bool,
     as_json: bool,
     command_line: tuple[str, ...],
@@ -166,13 +176,17 @@ def command(
         raise ConfigError("give either a command behind --, or --pid")
     if pids and (watch_log or stop_file):
         raise ConfigError("--watch-log and --stop-file end what they have started: give a command behind --")
-    if pids and count_messages:
-        raise ConfigError("--count-messages loads a library into what it starts: give a command behind --")
+    for option in ("--count-messages",) * count_messages + ("--locks",) * counts_locks:
+        if pids:
+            raise ConfigError(f"{option} loads a library into what it starts: give a command behind --")
     time_out_s = _seconds("--time-out", time_out, 1.0)
     allowed = os.sched_getaffinity(0)
     if core is not None and core not in allowed:
         raise ConfigError(f"--core {core}: this process may use {format_cpulist(allowed)} only")
-    with _published() if publish else nullcontext() as publish_now:
+    with (
+        _published() if publish else nullcontext() as publish_now,
+        _locks_counted() if counts_locks else nullcontext() as locks,
+    ):
         settings = Settings(
             period_s=_seconds("--period", period, 0.05),
             core=core,
@@ -182,6 +196,7 @@ def command(
             adios=adios,
             heartbeat=heartbeat,
             publish=publish_now,
+            locks=locks,
         )
         # Values of a sample live until the next one: to look for cycles among them costs, and finds none.
         gc.freeze()
@@ -213,6 +228,29 @@ def _published() -> Iterator[Callable[[], None]]:
             publisher.close()
         except ServiceError as error:
             log(str(error))
+
+
+@contextmanager
+def _locks_counted() -> Iterator[LockFile | None]:
+    """Have a command's locks counted in this context, which gives None where they cannot be: that is no
+    reason for a program not to run.
+    """
+    is_ranked = stated_rank(os.environ) is not None
+    # Where each rank has a monitor of its own, one of them reads what the threads of all have counted.
+    shared = folder_of_job(os.environ, os.getppid()).name
+    try:
+        file = LockFile(shared if is_ranked else f"{shared}-{os.getpid()}")
+    except (ConfigError, OSError, subprocess.SubprocessError) as error:
+        log(f"locks are not counted: {error}")
+        yield None
+        return
+    try:
+        yield file
+    except BaseException:
+        file.close()
+        raise
+    if not is_ranked:
+        file.close()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import IO, Any
 import msgspec
 
 from chimbuko.core.errors import ConfigError
+from chimbuko.monitor.report.locks import LockCounts
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
@@ -102,8 +103,16 @@ class CsvWriter:
         """Open files of the processes that live."""
         self._paths: dict[int, Path] = {}
 
-    def write(self, span: Span, total: Span, identities: Mapping[int, Identity]) -> None:
-        """Append a period: of hardware threads shares, of threads counts since they were first seen."""
+    def write(
+        self,
+        span: Span,
+        total: Span,
+        identities: Mapping[int, Identity],
+        locks: Mapping[int, LockCounts] | None = None,
+    ) -> None:
+        """Append a period: of hardware threads shares, of threads counts since they were first seen, and of
+        their locks, where these are counted, since they began.
+        """
         for pid in self._files.keys() - span.processes.keys():
             self._files.pop(pid).close()
         if len(self._paths) > 2 * len(identities):
@@ -114,7 +123,7 @@ class CsvWriter:
                 continue
             lines = _lines_into(self._file(identity))
             head = (self._node, identity.rank or 0, ranked.index(pid) if pid in ranked else 0, total.periods)
-            lines.writerows((*head, *line) for line in self._lines(identity, span, total))
+            lines.writerows((*head, *line) for line in self._lines(identity, span, total, locks or {}))
 
     def close(self) -> None:
         """End all files."""
@@ -149,7 +158,9 @@ class CsvWriter:
         is_taken = path in self._paths.values()
         return self._folder / f"zs.data.{name}.{identity.pid}.csv" if is_taken else path
 
-    def _lines(self, identity: Identity, span: Span, total: Span) -> Iterator[tuple[str, str, str, str, str]]:
+    def _lines(
+        self, identity: Identity, span: Span, total: Span, locks: Mapping[int, LockCounts]
+    ) -> Iterator[tuple[str, str, str, str, str]]:
         if span.memory:
             for name, value in (
                 ("MemAvailable kB", span.memory.available_bytes),
@@ -170,6 +181,10 @@ class CsvWriter:
             if thread.pid == identity.pid or thread.kind == SAMPLER:
                 for name, text in _metrics(thread):
                     yield "LWP", "Metric", str(tid), name, text
+                if tid in locks:
+                    yield "LWP", "Metric", str(tid), "locks", str(locks[tid].locks)
+                    yield "LWP", "Metric", str(tid), "trylocks", str(locks[tid].trylocks)
+                    yield "LWP", "Metric", str(tid), "failed_trylocks", str(locks[tid].failed)
             if tid == identity.pid and (process := span.processes.get(tid)) is not None:
                 # The kernel has it of whole processes alone, in bytes; in ZeroSum's column it is 0 for ever.
                 pages = process.swapped_bytes // resource.getpagesize()

@@ -9,6 +9,7 @@ from chimbuko.monitor.procfs.gpuspan import BUSY
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.report.finding import workers
 from chimbuko.monitor.report.findings import findings
+from chimbuko.monitor.report.locks import LockCounts
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.sample import MAIN, OPENMP, SAMPLER
 from chimbuko.monitor.sampling.span import CoreSpan, Span, ThreadSpan
@@ -35,24 +36,39 @@ def _size(size_bytes: int) -> str:
     return f"{size_bytes / 2**30:.1f} GB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.0f} MB"
 
 
-def report(span: Span, identities: Mapping[int, Identity], node: str, only: int | None = None) -> list[str]:
+def report(
+    span: Span,
+    identities: Mapping[int, Identity],
+    node: str,
+    only: int | None = None,
+    locks: Mapping[int, LockCounts] | None = None,
+) -> list[str]:
     """Return the lines of a report. Percentages are of the time for which a thread was watched.
 
     Parameters
     ----------
     only
         Number of the one process to report. Findings are of all: each concerns the others, too.
+    locks
+        Counts of locks by thread; None where they are not counted.
     """
     seen = {thread.pid for thread in span.threads.values()}
     processes = [one for one in identities.values() if one.pid in seen and only in (None, one.pid)]
     processes.sort(key=lambda one: (one.rank is None, one.rank or 0, one.pid))
     threads = [one for one in span.threads.values() if only in (None, one.pid) or one.kind == SAMPLER]
     dropped = span.dropped_threads if only is None else 0
-    return list(_lines(span, threads, processes, node, dropped))
+    if locks is not None and only is not None:
+        locks = {tid: counts for tid, counts in locks.items() if tid in span.threads}
+    return list(_lines(span, threads, processes, node, dropped, locks))
 
 
 def _lines(
-    span: Span, threads: list[ThreadSpan], processes: Collection[Identity], node: str, dropped: int
+    span: Span,
+    threads: list[ThreadSpan],
+    processes: Collection[Identity],
+    node: str,
+    dropped: int,
+    locks: Mapping[int, LockCounts] | None,
 ) -> Iterator[str]:
     yield f"Duration of execution: {span.seconds:.3f} s"
     yield from ("", "Process Summary:")
@@ -64,9 +80,14 @@ def _lines(
     threads.sort(key=lambda one: (order.get(one.pid, len(order)), one.tid != one.pid, one.tid))
     kinds = {one.tid: _kind(one, span) for one in threads}
     widths = (max(map(len, kinds.values()), default=0), *_widths(threads))
-    yield from (_thread(one, kinds[one.tid], widths) for one in threads)
+    for thread in threads:
+        # A process whose main thread has no counts has not loaded the library.
+        taken = locks.get(thread.tid, LockCounts()) if locks and thread.pid in locks else None
+        yield _thread(thread, kinds[thread.tid], widths, taken)
     if dropped:
         yield f"and {dropped} threads that have ended, and did less"
+    if locks is not None:
+        yield from _unseen(locks, span)
     used = {cpu for one in processes for cpu in _cpus(one, span)}
     cores = [core for cpu, core in sorted(span.cores.items()) if cpu in used]
     if cores:
@@ -104,13 +125,29 @@ def _widths(threads: Collection[ThreadSpan]) -> tuple[int, int, int]:
     )
 
 
-def _thread(one: ThreadSpan, kind: str, widths: tuple[int, int, int, int]) -> str:
+def _unseen(locks: Mapping[int, LockCounts], span: Span) -> Iterator[str]:
+    """Yield what is to be said of locks beside the threads that have a line each."""
+    if not locks:
+        yield "no locks are counted: nothing has loaded the library that does (a statically linked program?)"
+    others = [counts for tid, counts in locks.items() if tid not in span.threads]
+    if others:
+        total = LockCounts(*map(sum, zip(*others, strict=True)))
+        yield f"{number_of(len(others), 'threads')} without a line here: {_taken(total)}"
+
+
+def _taken(counts: LockCounts) -> str:
+    failed = f" ({counts.failed} in vain)" if counts.failed else ""
+    return f"locks: {counts.locks}, trylocks: {counts.trylocks}{failed}"
+
+
+def _thread(one: ThreadSpan, kind: str, widths: tuple[int, int, int, int], counts: LockCounts | None) -> str:
     seconds = one.seconds or 1.0
     wait = "" if one.waited_share is None else f", wait: {100 * one.waited_share:5.2f}"
+    locks = "" if counts is None else f", {_taken(counts)}"
     return (
         f"LWP {one.tid:>{widths[1]}}: {kind:>{widths[0]}} - stime: {100 * one.system_s / seconds:5.2f}, "
         f"utime: {100 * one.user_s / seconds:5.2f}, nv_ctx: {one.involuntary:>{widths[2]}}, "
-        f"ctx: {one.voluntary:>{widths[3]}}{wait}, CPUs: [{format_cpulist(one.cpus)}] - {one.name}"
+        f"ctx: {one.voluntary:>{widths[3]}}{wait}{locks}, CPUs: [{format_cpulist(one.cpus)}] - {one.name}"
     )
 
 

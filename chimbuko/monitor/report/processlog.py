@@ -10,6 +10,7 @@ from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.procfs.topologytree import Topology
 from chimbuko.monitor.report.layout import report
+from chimbuko.monitor.report.locks import LockCounts
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.span import ProcessSpan, Span
@@ -37,13 +38,19 @@ class ProcessLogs:
                 head = self._heads[pid] = self._configuration(one, sample.memory)
                 self._write(one, identities, head)
 
-    def end(self, total: Span, identities: Mapping[int, Identity]) -> None:
+    def end(
+        self,
+        total: Span,
+        identities: Mapping[int, Identity],
+        locks: Mapping[int, LockCounts] | None = None,
+    ) -> None:
         """Write them all, with what each process did in all of the time."""
         for pid, one in identities.items():
             if pid in total.processes:
                 # It was first seen by a monitor that has ended before this one.
                 head = self._heads.get(pid) or self._configuration(one, None)
-                lines = [*head, "", *report(total, identities, self._node, only=pid), "", *_used(total, pid)]
+                reported = report(total, identities, self._node, pid, locks)
+                lines = [*head, "", *reported, "", *_used(total, pid)]
                 self._write(one, identities, lines)
 
     def _configuration(self, one: Identity, memory: NodeMemory | None) -> list[str]:

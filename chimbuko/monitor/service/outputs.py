@@ -54,7 +54,8 @@ class Outputs:
     def write(self, span: Span, total: Span, identities: Mapping[int, Identity]) -> None:
         """Append a period."""
         if self._csv is not None:
-            self._try(self._settings.csv, partial(self._csv.write, span, total, identities))
+            locks = self._settings.lock_counts()
+            self._try(self._settings.csv, partial(self._csv.write, span, total, identities, locks))
         if self._series is not None:
             self._try(self._settings.adios, partial(self._series.write, span, identities))
         if self._settings.prometheus is not None:
@@ -64,7 +65,8 @@ class Outputs:
     def end(self, total: Span, identities: Mapping[int, Identity], profile: Profile) -> None:
         """Write what was done in all of the time."""
         if self._logs is not None and self._settings.csv is not None:
-            self._try(self._settings.csv, partial(self._logs.end, total, identities))
+            locks = self._settings.lock_counts()
+            self._try(self._settings.csv, partial(self._logs.end, total, identities, locks))
             self._try(self._settings.csv, partial(save, profile, self._settings.csv))
 
     def close(self) -> None:

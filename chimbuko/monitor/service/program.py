@@ -69,6 +69,8 @@ def run(
         **os.environ,
         **(beside.variables if beside is not None else {}),
     }
+    if settings.locks is not None:
+        environment = settings.locks.environment(environment)
     session = Session(settings, election)
     with Wakeup() as wakeup, UserCommand() as program:
         program.start(command, environment)

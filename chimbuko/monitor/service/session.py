@@ -126,7 +126,9 @@ class Session:
             now = profile_of(total, self._watch.identities, self._node)
             if self._outputs is not None:
                 self._outputs.end(total, self._watch.identities, now)
-            return [*report(total, self._watch.identities, self._node), *self._compared(now)]
+            locks = self._settings.lock_counts()
+            lines = report(total, self._watch.identities, self._node, locks=locks)
+            return [*lines, *self._compared(now)]
         finally:
             self._close()
 
@@ -197,6 +199,8 @@ class Session:
         if self._outputs is not None:
             self._outputs.close()
         if self._election is not None:
+            if self._settings.locks is not None and self._election.leads:
+                self._settings.locks.close()
             self._election.close()
 
 

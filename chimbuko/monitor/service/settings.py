@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.core.errors import ConfigError
+from chimbuko.monitor.report.locks import LockCounts, LockFile
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -29,6 +30,12 @@ class Settings(msgspec.Struct, frozen=True):
     """A line each period."""
     publish: Callable[[], None] | None = None
     """Called each period by the one monitor that samples the node."""
+    locks: LockFile | None = None
+    """File where the threads of the program count their locks; None where they do not."""
+
+    def lock_counts(self) -> dict[int, LockCounts] | None:
+        """Return the locks of each thread so far; None where they are not counted."""
+        return None if self.locks is None else self.locks.counts()
 
     def check(self) -> None:
         """Make the folder of tables, and see that the others can be written to.

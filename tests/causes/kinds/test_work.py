@@ -57,8 +57,17 @@ def test_more_work_is_told_from_a_slower_machine(factors: dict[str, float], kind
     assert said(USUAL, **factors) == (kind, clause)
 
 
-def test_without_counts_of_the_hardware_nothing_is_said_of_them() -> None:
-    assert said({Work.CPU_TIME: 50_000, Work.FAULTS: 10}, CPU_TIME=3.0) == ("own code", "")
+def test_without_counts_of_the_hardware_it_ran_longer_and_nobody_says_why() -> None:
+    usual = {Work.CPU_TIME: 50_000, Work.FAULTS: 10}
+    ran = "as it ran longer (150 ms of CPU time instead of 50 ms"
+    assert said(usual, CPU_TIME=3.0) == ("own code", f"{ran})")
+    # Faults are named where they may have taken a tenth of the excess and more.
+    assert said(usual, CPU_TIME=3.0, FAULTS=300.0) == ("own code", f"{ran})")
+    assert said(usual, CPU_TIME=3.0, FAULTS=900.0) == ("own code", f"{ran}, 9,000 page faults instead of 10)")
+
+
+def test_who_ran_no_longer_or_is_not_counted_is_said_nothing_of() -> None:
+    assert said({Work.CPU_TIME: 50_000, Work.FAULTS: 10}, CPU_TIME=1.2, FAULTS=900.0) == ("own code", "")
     assert said({}) == ("own code", "")
 
 

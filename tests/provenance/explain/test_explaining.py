@@ -6,8 +6,11 @@ import gzip
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Engine, update
 
+from chimbuko.causes.incident import Incident
+from chimbuko.causes.part import Part
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.explain import explaining as module
@@ -78,6 +81,22 @@ def test_finding_them_again_changes_nothing_and_what_is_new_gets_new_numbers(
         assert Incidents(provenance.reader).one("I1").incident.told_before == before[0].sentence
         explain(engine, RUN_ID)
     assert Incidents(provenance.reader).one("I2").incident.told_before == ""
+
+
+def test_other_amounts_of_a_cause_are_no_revision(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    writer.write(make_batches(chain()))
+    explain(engine, RUN_ID)
+    found = Incidents(provenance.reader).one("I1").incident
+
+    def told(kind: str, by: str) -> Incident:
+        return replace(found, kind=kind, parts=[Part(kind, found.excess_us, by=by)])
+
+    before = module._Told.of(told("own code", "150 ms of CPU time instead of 50 ms"))
+    assert module._revised(told("own code", "150 ms of CPU time instead of 51 ms"), before).told_before == ""
+    before = module._Told.of(told("waited for core", "one"))
+    assert "one" in module._revised(told("waited for core", "two"), before).told_before
 
 
 def test_one_that_became_part_of_another_leads_on_to_it(
