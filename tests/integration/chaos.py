@@ -28,9 +28,9 @@ from urllib.request import urlopen
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.launcher.application import TITLE
-from chimbuko.runtime.protocol.brokerdoor import BrokerDoor
 from chimbuko.monitor.sampling.identity import start_ticks_of
 from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.brokerdoor import BrokerDoor
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Run, command_line, descendants
 from tests.integration.faults import assert_all_counted_once, assert_all_stored_once
