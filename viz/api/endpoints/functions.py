@@ -112,9 +112,7 @@ class FunctionByRankAnswer(Answer, frozen=True, kw_only=True):
 
 @get("/function-by-rank")
 def function_by_rank(run: ServedRun, wanted: FunctionParameters) -> FunctionByRankAnswer:
-    """Return the calls and the exclusive time of one function on each rank, as known once the rank's stream
-    has ended.
-    """
+    """Return the calls and the exclusive time of one function on each rank whose stream has ended."""
     program = _known(run, wanted).program
     times = run.provenance.times_by_rank(program, wanted.name)
     called = {rank: time for rank, time in times.items() if time.calls}
