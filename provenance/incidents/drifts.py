@@ -105,7 +105,7 @@ def _finding(provenance: Provenance, drift: Drift, program: int, calls: int) -> 
         shortest_us=0.0,
         longest_us=drift.typical_us - drift.usual_us,
         functions=[drift.function],
-        ranks=sorted(rank for rank, own in provenance.calls_of_ranks(program, drift.function).items() if own),
+        ranks=[rank for rank, own in provenance.times_by_rank(program, drift.function).items() if own.calls],
         begin_us=_after(provenance, program, since) if drift.before else begin_us,
         end_us=end_us,
         examples=list(dict.fromkeys(call.id for call in (*newest, *first))),

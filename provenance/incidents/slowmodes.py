@@ -236,9 +236,9 @@ def _calls_alike(
     alike = [float(sum(callers.values()))] if callers else []
     ranks = {call.rank for call in recorded}
     if ranks:
-        calls = provenance.calls_of_ranks(program, mode.function)
-        if ranks < calls.keys():
-            alike.append(sum(calls[rank] for rank in ranks))
+        times = provenance.times_by_rank(program, mode.function)
+        if ranks < times.keys():
+            alike.append(sum(times[rank].calls for rank in ranks))
     return min(alike, default=math.inf)
 
 

@@ -62,6 +62,11 @@ class PathTree(msgspec.Struct):
             path = self._parents[path]
         return found[::-1]
 
+    def ending_in(self, function: int) -> list[int]:
+        """Return the paths that end in a function."""
+        self.refresh()
+        return [path for path, last in enumerate(self._functions) if last == function]
+
     def through(self, functions: Collection[int]) -> Iterator[int]:
         """Yield the paths that one of these functions is on."""
         self.refresh()

@@ -320,16 +320,16 @@ class Provenance:
                 _add(on_threads, thread, calls, exclusive_us)
         return times
 
-    def _rank_paths(self) -> Iterator[tuple[int, int, Rows, Rows]]:
-        """Yield program and rank of each stream that has ended, and its ``RANK_PATH`` rows and those of its
-        threads.
+    def _rank_paths(self, program: int | None = None) -> Iterator[tuple[int, int, Rows, Rows]]:
+        """Yield program and rank of each stream that has ended, of one program or of all, and its
+        ``RANK_PATH`` rows and those of its threads.
         """
         columns = RANK_PATHS.c
-        of_run = columns.run == self.reader.run
-        for program, rank, packed in self.reader.rows(
-            select(columns.program, columns.rank, columns.paths).where(of_run)
-        ):
-            yield program, rank, *_rank_paths(packed)
+        statement = select(columns.program, columns.rank, columns.paths).where(columns.run == self.reader.run)
+        if program is not None:
+            statement = statement.where(columns.program == program)
+        for of_program, rank, packed in self.reader.rows(statement):
+            yield of_program, rank, *_rank_paths(packed)
 
     def _by_function(self, rows: Rows) -> Iterator[tuple[str, int, float]]:
         """Yield the innermost function, the calls and the exclusive time of each ``RANK_PATH`` row."""
@@ -338,16 +338,17 @@ class Provenance:
         for path, calls, exclusive_us in rows.tolist():
             yield last[path], calls, exclusive_us
 
-    def calls_of_ranks(self, program: int, function: str) -> dict[int, int]:
-        """Return the number of calls of a function on each rank whose stream has ended."""
-        columns = RANK_PATHS.c
-        ranks = select(columns.rank).where(columns.run == self.reader.run, columns.program == program)
-        return {
-            rank: sum(
-                path.calls for path in self.rank_paths(program, rank) if path.functions[-1:] == [function]
-            )
-            for (rank,) in self.reader.rows(ranks)
-        }
+    def times_by_rank(self, program: int, function: str) -> dict[int, FunctionTime]:
+        """Return the time in all calls of one function on each rank whose stream has ended, by rank in order;
+        a rank that never called it has no calls.
+        """
+        number = self.function_numbers().get((program, function))
+        paths = [] if number is None else self.reader.names.paths.ending_in(number)
+        times = {}
+        for _, rank, rows, _ in self._rank_paths(program):
+            own = rows[np.isin(rows["path"], paths)]
+            times[rank] = FunctionTime(int(own["calls"].sum()), float(own["exclusive_us"].sum()), 0)
+        return dict(sorted(times.items()))
 
     def function_statistics(self) -> list[FunctionStatistics]:
         """Return statistics of each function over all ranks, as last reported by the parameter server."""

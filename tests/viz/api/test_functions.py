@@ -20,7 +20,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.protocol.messages import FunctionModel
 from chimbuko.viz.api.distribution import Span, distribution
 from tests.viz.api.conftest import Api
-from tests.viz.made_run import EXPECTED_US, FUNCTIONS, MadeRun
+from tests.viz.made_run import EXPECTED_US, FUNCTIONS, RANKS, MadeRun
 
 
 def test_one_function(api: Api, provenance: Provenance) -> None:
@@ -43,6 +43,16 @@ def test_a_function_that_is_not_there(api: Api) -> None:
     assert answer.status_code == 404 and "not one of program 1 in this run" in answer.json["error"]
     assert api.ask(f"function?name={quote(FUNCTIONS[0])}&program=0").status_code == 200
     assert api.ask("function").status_code == 400
+
+
+def test_a_function_on_each_rank(api: Api) -> None:
+    body = api.ask(f"function-by-rank?name={quote(FUNCTIONS[1])}").json
+    assert (body["program"], body["ended"], body["ranks"]) == (0, RANKS, list(range(RANKS)))
+    assert body["calls"] == [40] * RANKS
+    assert body["exclusive_us"] == [40 * (EXPECTED_US[1] + rank) for rank in range(RANKS)]
+    never = api.ask(f"function-by-rank?name={quote(FUNCTIONS[0])}").json
+    assert (never["ended"], never["ranks"], never["calls"]) == (RANKS, [], [])
+    assert api.ask("function-by-rank?name=nothing").status_code == 404
 
 
 def test_all_models_come_in_lines(api: Api, provenance: Provenance) -> None:

@@ -40,6 +40,7 @@ _ENDPOINTS = (
     grid.grid,
     functions.functions,
     functions.function,
+    functions.function_by_rank,
     functions.models,
     functions.paths,
     steps.steps,

@@ -75,11 +75,7 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
 
     The name is an argument and no part of the path, because names of functions hold slashes.
     """
-    rows = [row for row in run.feed.state.totals.worst_functions() if row.name == wanted.name]
-    mine = next((row for row in rows if wanted.program in (None, row.program)), None)
-    if mine is None:
-        place = "this run" if wanted.program is None else f"program {wanted.program} in this run"
-        raise Missing(f"function {wanted.name[:200]!r}: not one of {place}")
+    mine = _known(run, wanted)
     model = run.provenance.models.at(mine.program, mine.name, MOST)
     config = run.feed.state.info.config
     time = run.provenance.function_times().get((mine.program, mine.name))
@@ -88,6 +84,44 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
         distribution=distribution(model, config) if model else None,
         exclusive_us=time.exclusive_us if time else 0.0,
         slept_us=time.slept_us if time else None,
+    )
+
+
+def _known(run: ServedRun, wanted: FunctionParameters) -> FunctionStatistics:
+    rows = [row for row in run.feed.state.totals.worst_functions() if row.name == wanted.name]
+    mine = next((row for row in rows if wanted.program in (None, row.program)), None)
+    if mine is None:
+        place = "this run" if wanted.program is None else f"program {wanted.program} in this run"
+        raise Missing(f"function {wanted.name[:200]!r}: not one of {place}")
+    return mine
+
+
+class FunctionByRankAnswer(Answer, frozen=True, kw_only=True):
+    """One function on each rank of its program that called it and whose stream has ended; the three lists
+    belong together and are in the order of ranks.
+    """
+
+    program: int
+    ended: int
+    """Number of ranks of the program whose streams have ended, also of those that never called it."""
+    ranks: list[int]
+    calls: list[int]
+    exclusive_us: list[float]
+    """Exclusive time of all calls on each rank, in µs."""
+
+
+@get("/function-by-rank")
+def function_by_rank(run: ServedRun, wanted: FunctionParameters) -> FunctionByRankAnswer:
+    """Return the calls and the exclusive time of one function on each rank whose stream has ended."""
+    program = _known(run, wanted).program
+    times = run.provenance.times_by_rank(program, wanted.name)
+    called = {rank: time for rank, time in times.items() if time.calls}
+    return FunctionByRankAnswer(
+        program=program,
+        ended=len(times),
+        ranks=list(called),
+        calls=[time.calls for time in called.values()],
+        exclusive_us=[time.exclusive_us for time in called.values()],
     )
 
 

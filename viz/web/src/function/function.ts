@@ -42,6 +42,11 @@ export const trend = question(
   (signal) => api.getTrend(asked(), trendBy.value, signal),
   { live: true },
 );
+export const byRank = question(
+  () => ((status.value?.ranks ?? 0) > 1 ? subjectKey.value : null),
+  (signal) => api.getFunctionByRank(asked(), signal),
+  { live: true },
+);
 export const ranks = question(
   () => subjectKey.value,
   (signal) => api.getRanks(asked(), signal),

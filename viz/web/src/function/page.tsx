@@ -9,6 +9,7 @@ import { Empty, Reading } from '../shared/parts/panel';
 import { Sentence } from '../shared/parts/sentence';
 import { Name } from '../shared/parts/name';
 import { DistributionPanel, type RuntimeMark } from './distribution';
+import { ByRankPanel } from './byrank';
 import { PathsPanel } from './paths';
 import { RanksPanel } from './ranks';
 import { TrendPanel } from './trend';
@@ -52,6 +53,7 @@ export function FunctionPage() {
       <div class="function-panels">
         <DistributionPanel asks={asks} marks={usualMarks} note={newestLimits} />
         <TrendPanel />
+        <ByRankPanel />
         <RanksPanel />
         <PathsPanel />
         <WorstPanel />

@@ -2,7 +2,7 @@
 
 import { get } from './http';
 import type { Query, Request } from './request';
-import type { BesideAnswer, CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, RankKey, Totals } from './types';
+import type { BesideAnswer, CallPage, CountersAnswer, FunctionByRank, FunctionDetail, MetadataAnswer, PathsAnswer, RankKey, Totals } from './types';
 
 /** A function, by its full name and its program. */
 export interface Subject {
@@ -34,6 +34,9 @@ export const getBeside = (id: string, signal: AbortSignal): Promise<BesideAnswer
 
 export const functionRequest = ({ program, name }: Named): Request => ['function', [['name', name], ...ofProgram(program)]];
 export const getFunction = (named: Named, signal: AbortSignal): Promise<FunctionDetail> => get(...functionRequest(named), signal);
+
+export const functionByRankRequest = ({ program, name }: Subject): Request => ['function-by-rank', [['name', name], ...ofProgram(program)]];
+export const getFunctionByRank = (subject: Subject, signal: AbortSignal): Promise<FunctionByRank> => get(...functionByRankRequest(subject), signal);
 
 export const trendRequest = (subject: Subject, by: 'step' | 'time'): Request => ['totals', [['by', by], ...ofFunction(subject), ['limit', MOST]]];
 export const getTrend = (subject: Subject, by: 'step' | 'time', signal: AbortSignal): Promise<Totals> => get(...trendRequest(subject, by), signal);

@@ -70,6 +70,7 @@ export interface components {
             spool_limit_bytes: number;
             recorder_bytes: number;
             server_parts: number;
+            leaf_servers: number;
             store_writers: number;
             node_samples: boolean;
         };
@@ -718,6 +719,19 @@ export interface components {
         Span: {
             lower_us: number | null;
             upper_us: number | null;
+        };
+        /**
+         * FunctionByRankAnswer
+         * @description One function on each rank of its program that called it and whose stream has ended; the three lists
+         *         belong together and are in the order of ranks.
+         */
+        FunctionByRankAnswer: {
+            ok: boolean;
+            program: number;
+            ended: number;
+            ranks: number[];
+            calls: number[];
+            exclusive_us: number[];
         };
         /**
          * PathsAnswer
@@ -2261,6 +2275,7 @@ export type Distribution = components['schemas']['Distribution'];
 export type Runtimes = components['schemas']['Runtimes'];
 export type Bucket = components['schemas']['Bucket'];
 export type Span = components['schemas']['Span'];
+export type FunctionByRankAnswer = components['schemas']['FunctionByRankAnswer'];
 export type PathsAnswer = components['schemas']['PathsAnswer'];
 export type PathNode = components['schemas']['PathNode'];
 export type PathRuntimes = components['schemas']['PathRuntimes'];

@@ -34,6 +34,7 @@ export type {
   ExportFormatsAnswer as ExportFormats,
   FlaggedFunction as FunctionRankRow,
   FunctionAnswer as FunctionDetail,
+  FunctionByRankAnswer as FunctionByRank,
   FunctionRankingAnswer as FunctionRanking,
   FunctionsAnswer,
   FunctionStatistics,
