@@ -316,13 +316,16 @@ def test_a_projector_shows_whole_pages(watched: Watched, rest: str) -> None:
 
 
 @pytest.mark.parametrize(("rest", "wide"), [("", 360), ("/health", 360), ("/timeline?rank=0:1", 1440)])
-def test_nothing_moves_while_a_page_is_read(watched: Watched, rest: str, wide: int) -> None:
+def test_nothing_moves_while_a_page_is_read(
+    browser: Browser, stored_dashboard: DashboardProcess, rest: str, wide: int
+) -> None:
+    watched = Watched(browser, stored_dashboard, viewport={"width": wide, "height": 900})
     page = watched.page
-    page.set_viewport_size({"width": wide, "height": 900})
     page.goto(f"{watched.base}r/heat{rest}")
     page.wait_for_selector(".panel")
     settled(page)
     assert page.evaluate(SHIFTS) <= 0.02
+    watched.close()
 
 
 def test_script_and_style_are_small(page: Page) -> None:
