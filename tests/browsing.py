@@ -86,7 +86,7 @@ COUNTED = """(late_ms => {
 """Counts the answers that a page waits for, of the HTTP API and over its link, and makes them late."""
 
 SETTLED = """time => {
-    const isQuiet = !(window.awaited > 0) && document.querySelector('.reading') === null;
+    const isQuiet = !(window.awaited > 0) && document.querySelector('.reading, [data-settling]') === null;
     window.quietFrames = isQuiet && window.quietSince === time ? window.quietFrames + 1 : 0;
     window.quietSince = time;
     return window.quietFrames > 2;

@@ -72,9 +72,15 @@ FORMATS = {
     ),
     "chrome": Format(".chrometrace:write_chrome", "timeline for chrome://tracing and others", "chrome.json"),
     "speedscope": Format(".speedscope:write_speedscope", "call stacks for speedscope.app", "speedscope.json"),
-    "parquet": Format(".parquet:write_parquet", "tables for notebooks and databases", library="pyarrow"),
+    "parquet": Format(
+        ".parquet:write_parquet",
+        "tables for pandas, Polars, DuckDB and other readers of Parquet",
+        library="pyarrow",
+    ),
     "otlp": Format(".otlp:write_otlp", "traces and logs for Jaeger, Tempo, Grafana and others"),
-    "v2": Format(".version2folder:write_version2", "records in JSON, as Chimbuko's version 2 wrote them"),
+    "v2": Format(
+        ".version2folder:write_version2", "records in JSON for scripts and viewers of Chimbuko's version 2"
+    ),
 }
 """Formats of our own, by name."""
 

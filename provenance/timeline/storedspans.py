@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from chimbuko.core.arrays import RankKey
-from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.query.run import Provenance, RankPath
 from chimbuko.provenance.timeline.edges import LAUNCH, LINK, RECEIVE, SEND, UNKNOWN, Links, between, numbered
 from chimbuko.provenance.timeline.rankcalls import JudgedCall, RankCalls
 from chimbuko.provenance.timeline.ranktimeline import (
@@ -69,6 +69,7 @@ def stored_window(
     """
     kept = _kept(provenance, rank, first_us, last_us)
     others = [_kept(provenance, partner, first_us, last_us).timeline for partner in partners]
+    _end_single_calls(kept.timeline, provenance)
     numbers: dict[str, int] = {}
     slices = [(lane, call) for lane in kept.timeline.lanes for call in lane.slices]
     spans = new_spans(len(slices) + len(kept.alone))
@@ -90,6 +91,38 @@ def stored_window(
         len(kept.alone),
     )
     return cut(window, first_us, last_us, level)
+
+
+def _end_single_calls(timeline: RankTimeline, provenance: Provenance) -> None:
+    """Let calls end that are the only ones of their call path on a rank whose stream has ended, as ``main``.
+
+    Their last window was kept before they ended, but the time in the calls of a path says when they did.
+    """
+    goes_on: list[tuple[tuple[str, ...], Slice]] = []
+    for lane in timeline.lanes:
+        around: list[str] = []
+        for call in lane.slices:
+            around[call.level :] = [call.function]
+            if call.is_open and call.level == call.depth:
+                goes_on.append((tuple(around), call))
+    if not goes_on:
+        return
+    runtimes = _single_runtimes(provenance.rank_paths(timeline.program, timeline.rank))
+    for path, call in goes_on:
+        if path in runtimes:
+            call.end_us = max(call.end_us, call.begin_us + runtimes[path])
+            call.is_open = False
+
+
+def _single_runtimes(paths: Sequence[RankPath]) -> dict[tuple[str, ...], int]:
+    """Return the inclusive time in µs of each call path with a single call."""
+    runtimes_us = {tuple(path.functions): 0.0 for path in paths if path.calls == 1}
+    for path in paths:
+        for depth in range(1, len(path.functions) + 1):
+            outer = tuple(path.functions[:depth])
+            if outer in runtimes_us:
+                runtimes_us[outer] += path.exclusive_us
+    return {path: round(runtime_us) for path, runtime_us in runtimes_us.items()}
 
 
 def lost_us(provenance: Provenance, rank: RankKey) -> list[Interval]:

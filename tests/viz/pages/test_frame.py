@@ -18,6 +18,13 @@ from tests.viz.made_run import FUNCTIONS, ZERO_US, MadeRun
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+SHIFTS = """() => new Promise(tell => {
+    const isEarly = shift => !shift.hadRecentInput && shift.startTime < 1000;
+    const add = list => list.getEntries().filter(isEarly).reduce((sum, shift) => sum + shift.value, 0);
+    new PerformanceObserver(list => tell(add(list))).observe({ type: 'layout-shift', buffered: true });
+    setTimeout(() => tell(0), 300);
+})"""
+"""How much of a page moved by itself, as long as it waits for answers."""
 SEARCH = '.search [role="combobox"]'
 
 
@@ -306,6 +313,19 @@ def test_a_projector_shows_whole_pages(watched: Watched, rest: str) -> None:
     settled(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert page.evaluate("getComputedStyle(document.documentElement).zoom") == "1.25"
+
+
+@pytest.mark.parametrize(("rest", "wide"), [("", 360), ("/health", 360), ("/timeline?rank=0:1", 1440)])
+def test_nothing_moves_while_a_page_is_read(
+    browser: Browser, stored_dashboard: DashboardProcess, rest: str, wide: int
+) -> None:
+    watched = Watched(browser, stored_dashboard, viewport={"width": wide, "height": 900})
+    page = watched.page
+    page.goto(f"{watched.base}r/heat{rest}")
+    page.wait_for_selector(".panel")
+    settled(page)
+    assert page.evaluate(SHIFTS) <= 0.02
+    watched.close()
 
 
 def test_script_and_style_are_small(page: Page) -> None:

@@ -4,6 +4,7 @@ import type { PageName, View } from '../shared/address/model/view';
 import { view } from '../shared/address/address';
 import { hideTip } from '../shared/session/page';
 import { paused } from '../shared/session/session';
+import { isSettling } from '../shared/session/settling';
 import { Announcer } from './announcer';
 import { Crumbs } from './crumbs';
 import { Help } from './help';
@@ -26,7 +27,12 @@ export function App() {
   }, [title]);
   useEffect(() => scrollTo(0, 0), [page, page === 'call' ? call : page === 'incident' ? incident : page === 'node' ? node : null, compare, also]);
   return (
-    <div class={FITTED.includes(page) ? 'page fitted' : 'page'} data-page={page} data-paused={paused.value}>
+    <div
+      class={FITTED.includes(page) ? 'page fitted' : 'page'}
+      data-page={page}
+      data-paused={paused.value}
+      data-settling={isSettling.value ? 'yes' : undefined}
+    >
       {page !== 'wall' && <StatusBar />}
       {isLost(view.value) ? (
         <Lost />

@@ -5,6 +5,7 @@ import { effect, signal } from '@preact/signals';
 import { Overview } from '../overview/page';
 import { Wall } from '../overview/wall';
 import { view } from '../shared/address/address';
+import { settlePages } from '../shared/session/settling';
 import type { PageName } from '../shared/address/model/view';
 import { Empty } from '../shared/parts/panel';
 
@@ -47,6 +48,7 @@ function Gone() {
 
 /** Load the page that is opened now, and the others after a while. */
 export function fetchPages(): void {
+  settlePages(() => (pages.value[view.value.page] === undefined ? null : view.value.page));
   effect(() => {
     const { page } = view.value;
     if (page !== 'overview' && page !== 'wall') void fetchPage(page);

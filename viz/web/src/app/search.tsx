@@ -3,6 +3,9 @@ import { useId, useMemo, useRef, useState } from 'preact/hooks';
 import { search, type Found } from './model/search';
 import { go } from '../shared/address/address';
 import * as api from '../shared/api/requests';
+import { functionsCommand } from '../shared/asking/commands';
+import { copy } from '../shared/session/page';
+import { run } from '../shared/session/session';
 import { question } from '../shared/session/question';
 import { offered } from './offered';
 
@@ -24,6 +27,8 @@ export function Search() {
   const found = useMemo(() => search(text, functions, offered.value), [text, functions, offered.value]);
   const chosen = Math.min(at, found.length - 1);
   const isOpen = searching.value;
+  const directory = run.value.value?.directory;
+  const lists = directory === undefined ? null : functionsCommand(directory);
   const close = (): void => {
     searching.value = false;
     setAt(0);
@@ -40,7 +45,8 @@ export function Search() {
     if (way !== undefined) {
       searching.value = true;
       setAt((chosen + way + found.length) % Math.max(1, found.length));
-    } else if (event.key === 'Enter') take(found[chosen]);
+    } else if (event.key === 'Enter' && found.length === 0 && lists !== null) void copy(lists);
+    else if (event.key === 'Enter') take(found[chosen]);
     else if (event.key === 'Escape' && isOpen) close();
     else return;
     event.preventDefault();
@@ -93,6 +99,12 @@ export function Search() {
         {isOpen && found.length === 0 && (
           <li class="found-none" role="option" aria-selected={false} aria-disabled="true">
             {searchable.busy.value ? 'Reading functions…' : 'Nothing found. Try part of a function’s name, 0:3, step 86, or the name of a page.'}
+            {lists !== null && (
+              <>
+                {' '}
+                Enter copies the command that lists all functions: <code>{lists}</code>
+              </>
+            )}
           </li>
         )}
       </ul>

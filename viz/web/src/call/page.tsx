@@ -1,6 +1,6 @@
 import { callAnswer, ranked } from '../shared/names/answer';
 import { judgedUs, signOf } from '../shared/names/calls';
-import { showCommand } from '../shared/asking/commands';
+import { callsCommand, showCommand } from '../shared/asking/commands';
 import { isFlagged } from '../function/model/distribution';
 import { statementCommand } from '../shared/asking/statements';
 import { duration, exact, plural, sinceStart, wallClock } from '../shared/units/units';
@@ -45,12 +45,13 @@ export function Detail() {
 /** Message for a call that is not in the store, with links to its rank and step. */
 function Missing({ words }: { words: string }) {
   const [program = '0', rank = '0', step = '0'] = (view.value.call ?? '').split(':');
-  const beside: Partial<View> = { page: 'calls', call: null, rank: `${program}:${rank}`, steps: [Number(step), Number(step)], cursor: null };
+  const place: Partial<View> = { rank: `${program}:${rank}`, steps: [Number(step), Number(step)] };
+  const beside: Partial<View> = { page: 'calls', call: null, cursor: null, ...place };
   const up: Partial<View> = { page: 'overview', call: null };
   return (
     <>
       <h1 class="answer">This call cannot be shown.</h1>
-      <Empty>
+      <Empty command={(directory) => callsCommand(directory, place)}>
         {words}. <Go to={beside} text={`Calls of rank ${program}:${rank}, step ${step}`} /> · <Go to={up} text="Back to the run" />
       </Empty>
     </>

@@ -1,3 +1,4 @@
+import { callsCommand } from '../shared/asking/commands';
 import { exact } from '../shared/units/units';
 import { filtersOf } from '../shared/asking/filters';
 import { go, view } from '../shared/address/address';
@@ -9,7 +10,7 @@ import { Empty } from '../shared/parts/panel';
 export function Nothing() {
   if (filtersOf(view.value).length === 0)
     return (
-      <Empty>
+      <Empty command={callsCommand}>
         {status.value?.state === 'ended'
           ? 'No call was recorded, because none was abnormal.'
           : 'No call has been recorded yet. Anomalies, and normal calls to compare them with, appear here as they are found.'}
@@ -18,7 +19,7 @@ export function Nothing() {
   const useful = ways.value.value?.filter((way) => way.calls > 0);
   return (
     <div class="empty">
-      <p>No call matches.{useful?.length === 0 && ' No call has been recorded yet.'}</p>
+      <Empty command={callsCommand}>Recorded calls stand here, but none matches.{useful?.length === 0 && ' None has been recorded yet.'}</Empty>
       <ul class="ways">
         {useful?.map((way) => (
           <li key={way.text}>

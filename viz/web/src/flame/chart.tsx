@@ -7,6 +7,7 @@ import { prepare } from '../shared/charts/canvas';
 import { onPage, positionIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import { hideTip, showTip, spoken } from '../shared/session/page';
+import { isSettling } from '../shared/session/settling';
 import { theme } from '../shared/session/theme';
 
 const ARROWS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'];
@@ -56,10 +57,10 @@ export function Chart({ label, frames: all, zoomed: at, matches, zoomTo, lines: 
         pointed: pointed.value,
         theme: theme.value,
       });
-      performance.mark('first-useful-paint');
+      if (!isSettling.value) performance.mark('first-useful-paint');
     });
     return () => cancelAnimationFrame(frame);
-  }, [all, layout, width, height, scroll.value, matches, look, pointed.value, theme.value]);
+  }, [all, layout, width, height, scroll.value, matches, look, pointed.value, theme.value, isSettling.value]);
 
   const under = (event: MouseEvent): Box | null => {
     const { x, y } = positionIn(event);

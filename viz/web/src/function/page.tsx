@@ -1,4 +1,5 @@
 import { functionAnswer } from '../shared/names/answer';
+import { functionsCommand } from '../shared/asking/commands';
 import { bucketsOf, isFlagged, medianOf } from './model/distribution';
 import { duration, exact, percent } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
@@ -20,11 +21,11 @@ import type { Distribution, FunctionStatistics } from '../shared/api/types';
 export function FunctionPage() {
   const name = view.value.function;
   const up = { page: 'overview', function: '', program: null } as const;
-  const failure = name === '' ? 'No function is selected. Press / and type part of its name.' : known.error.value;
+  const failure = name === '' ? 'No function is selected whose runtimes could stand here. Press / and type part of its name.' : known.error.value;
   if (failure !== null && known.value.value === null) {
     return (
       <main class="function-page">
-        <Empty>
+        <Empty command={functionsCommand}>
           {failure}{' '}
           <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
             Back to the run

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { incidentsCommand } from '../shared/asking/commands';
 import type { View } from '../shared/address/model/view';
 import { addressOf, follow, view } from '../shared/address/address';
 import { Empty, Reading } from '../shared/parts/panel';
@@ -21,7 +22,7 @@ export function Frame<T>({ found, noun, look = '', children }: FrameProps<T>) {
       ) : found.error.value !== null ? (
         <>
           <h1 class="answer">This {noun} cannot be shown.</h1>
-          <Empty>
+          <Empty command={(directory) => incidentsCommand(directory, 20)}>
             {found.error.value}. <Go to={{ page: 'overview', incident: null, call: null }} text="Back to the run" />
           </Empty>
         </>

@@ -1,3 +1,4 @@
+import { nodesCommand } from '../shared/asking/commands';
 import { useEffect } from 'preact/hooks';
 import { nodeAnswer } from './model/parts';
 import { percent, plural, sinceStart, wallClock } from '../shared/units/units';
@@ -65,7 +66,7 @@ function OneNode({ name }: { name: string }) {
     return (
       <>
         <h1 class="answer">This node cannot be shown.</h1>
-        <Empty>{facts.error.value}. Nodes are sampled only in live runs, unless --no-node-samples turns it off.</Empty>
+        <Empty command={nodesCommand}>{facts.error.value}. Nodes are sampled only in live runs, unless --no-node-samples turns it off.</Empty>
       </>
     );
   }

@@ -3,6 +3,7 @@ import { end, grid } from './heatmap/grid';
 import { headline } from './headline';
 import { list, ranking } from './overview';
 import { run } from '../shared/session/session';
+import { isSettling } from '../shared/session/settling';
 import { Empty } from '../shared/parts/panel';
 import { Sentence } from '../shared/parts/sentence';
 import { BudgetBar } from './budgetbar';
@@ -28,7 +29,7 @@ export function Overview() {
   const isFew = grid.value !== null && grid.value.rows <= FEW_ROWS;
   const isQuiet = isFew && known !== null && known.status.state === 'ended' && known.answer.anomalies === 0;
   const isBrief = known !== null && known.status.state === 'ended' && end.value < FEW_STEPS;
-  const isUseful = grid.value !== null && ranking.value.value !== null;
+  const isUseful = !isSettling.value && grid.value !== null && ranking.value.value !== null;
   useEffect(() => {
     if (!isUseful || performance.getEntriesByName(USEFUL).length > 0) return;
     // Charts measure their size in one frame, and paint in the next.

@@ -16,6 +16,7 @@ import { published } from '../overview/overview';
 import { hideTip, showTip, spoken } from '../shared/session/page';
 import { zero_us } from '../shared/session/session';
 import { wallTimes } from '../shared/session/settings';
+import { isSettling } from '../shared/session/settling';
 import { theme } from '../shared/session/theme';
 import * as timeline from './timeline';
 import { onPage, positionIn } from '../shared/charts/pointer';
@@ -70,6 +71,7 @@ export function Chart({ label }: { label: string }) {
     published.value,
     view.value.messages,
     timeline.bands.value,
+    isSettling.value,
   ] as const;
   useEffect(() => {
     if (canvas.current === null || width <= GUTTER || height <= RIBBON + AXIS) return;
@@ -79,7 +81,7 @@ export function Chart({ label }: { label: string }) {
     const emphasis: Emphasis = { ...focus.value, chosen, brush: brush.value };
     const frame = requestAnimationFrame(() => {
       if (canvas.current !== null) paintScene(prepare(canvas.current, width, height), made, emphasis);
-      if (made.scene.lines.length > 0) performance.mark('first-useful-paint');
+      if (made.scene.lines.length > 0 && !isSettling.value) performance.mark('first-useful-paint');
     });
     return () => cancelAnimationFrame(frame);
   }, painted);

@@ -3,7 +3,7 @@
 import { filterWords } from './filters';
 import type { Subject } from '../api/functionrequests';
 import type { ExportFormat } from '../api/types';
-import type { View } from '../address/model/view';
+import { FIRST_VIEW, type View } from '../address/model/view';
 
 /** Command that lists the calls of a table; without a limit, as many as the command lists by default. */
 export function queryCommand(directory: string, view: View, limit: number | null = null): string {
@@ -35,6 +35,21 @@ export function compareCommand(directory: string, before: readonly string[], als
   if (before.length + also.length === 1) return `chimbuko compare ${paths(before).join()} ${quoted(directory)}`;
   const sides = [...paths(before).map((path) => `--before ${path}`), ...[quoted(directory), ...paths(also)].map((path) => `--after ${path}`)];
   return `chimbuko compare ${sides.join(' ')}`;
+}
+
+/** Command that lists what is known of nodes. */
+export function nodesCommand(directory: string): string {
+  return `chimbuko nodes ${quoted(directory)}`;
+}
+
+/** Command that lists the names of all functions. */
+export function functionsCommand(directory: string): string {
+  return sqlCommand(directory, 'SELECT DISTINCT name FROM functions ORDER BY name');
+}
+
+/** Command that lists all recorded calls, of a rank and step where they are given. */
+export function callsCommand(directory: string, some: Partial<View> = {}): string {
+  return queryCommand(directory, { ...FIRST_VIEW, ...some });
 }
 
 /** Command that queries the run's database. */

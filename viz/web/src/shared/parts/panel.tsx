@@ -1,6 +1,8 @@
 import type { ComponentChildren, HTMLAttributes, RefObject } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { go, view } from '../address/address';
+import { copy } from '../session/page';
+import { run } from '../session/session';
 import { PanelMenu, type Asks } from './panelmenu';
 
 interface PanelProps {
@@ -84,9 +86,24 @@ export function toggleTables(names: readonly string[]): void {
   go({ tables: all ? rest : [...rest, ...names] }, 'replace');
 }
 
-/** Text of a panel that has nothing to show: why, and what to do. */
-export function Empty({ children }: { children: ComponentChildren }) {
-  return <p class="empty">{children}</p>;
+/**
+ * Text of a panel that has nothing to show: why, and what to do.
+ *
+ * @param command makes the command for the terminal that shows what there is.
+ */
+export function Empty({ children, command }: { children: ComponentChildren; command?: (directory: string) => string }) {
+  const directory = run.value.value?.directory;
+  const text = directory === undefined ? undefined : command?.(directory);
+  return (
+    <p class="empty">
+      {children}
+      {text !== undefined && (
+        <button class="quiet command" title="Copy this command for the terminal" onClick={() => void copy(text)}>
+          <code>{text}</code>
+        </button>
+      )}
+    </p>
+  );
 }
 
 /** Text while a request takes long; it appears after a moment. */

@@ -6,7 +6,7 @@
  * from slowing down the run's server, would still have to be written.
  */
 
-import { effect, untracked } from '@preact/signals';
+import { computed, effect, signal, untracked } from '@preact/signals';
 import { Resource } from './resource';
 
 interface Options {
@@ -28,6 +28,12 @@ const REST = 10;
 const LONGEST_REST_MS = 20_000;
 
 const standing: Standing[] = [];
+/** Tells of every question whether it is open without an answer or an error. */
+const unanswered = signal<readonly (() => boolean)[]>([]);
+
+/** Whether an open question has had no answer yet. */
+export const awaitsFirst = computed(() => unanswered.value.some((isUnanswered) => isUnanswered()));
+
 let restsUntil_ms = 0;
 
 /**
@@ -51,6 +57,9 @@ export function question<T>(keyOf: () => string | null, put: (signal: AbortSigna
       if (isOther && !keep) resource.clear();
       void ask();
     });
+  });
+  untracked(() => {
+    unanswered.value = [...unanswered.value, () => keyOf() !== null && resource.value.value === null && resource.error.value === null];
   });
   if (live) standing.push({ isOpen: () => untracked(keyOf) !== null, isBusy: () => resource.busy.peek(), put: ask });
   return resource;
