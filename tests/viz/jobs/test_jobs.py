@@ -154,7 +154,7 @@ def test_how_far_an_export_is_can_be_seen(page: EventSocket) -> None:
         ("comparison", {"with": "nowhere"}, "'nowhere': none of this name beside this one"),
         ("comparison", {}, "missing required field `with`"),
         ("comparison", None, "Expected `object`"),
-        ("export", {"form": "tar"}, "matching regex"),
+        ("export", {"form": "tar"}, "'tar': no format; there are perfetto"),
         ("export", {"form": "v2", "rank": "x"}, "matching regex"),
         ("nothing", {}, NOT_UNDERSTOOD),
         (None, {}, NOT_UNDERSTOOD),
