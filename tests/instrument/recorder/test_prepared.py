@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.cli.execute.ccflags import function_flags
+from chimbuko.instrument.recorder.library import INCLUDE
 from tests.instrument.recorder.streams import TRACE, WHOLE, record
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -161,3 +162,28 @@ def test_what_is_loaded_later_is_recorded_from_then_on(tmp_path: Path) -> None:
     host = compiled(tmp_path, "gcc", tmp_path / "host.c")
     (stream,) = record(tmp_path, [host, plugin])
     assert 0 < stream.calls()["plugged"] <= 40
+
+
+SMALL = """
+#include <chimbuko.h>
+#include <stdio.h>
+__attribute__((noinline)) void tiny(void) { chimbuko_begin("region"); chimbuko_end("region"); __asm__(""); }
+__attribute__((noinline)) int small(int n) { tiny(); return n + 1; }
+int main(void)
+{
+    int n = 0;
+    while (n < 200)
+        n = small(n);
+    printf("%d\\n", n);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["clang", "gcc"])
+def test_what_a_small_function_calls_is_part_of_it(compiler: str, tmp_path: Path) -> None:
+    """Its frame is smaller than that of the recorder's own code."""
+    (tmp_path / "small.c").write_text(SMALL)
+    (stream,) = record(tmp_path, [*WHOLE, compiled(tmp_path, compiler, tmp_path / "small.c", f"-I{INCLUDE}")])
+    nesting = stream.nesting()
+    assert nesting["main", "small"] == nesting["small", "tiny"] == nesting["tiny", "region"] == 200

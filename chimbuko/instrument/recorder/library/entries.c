@@ -17,8 +17,7 @@
 #include <sys/mman.h>
 
 #include "binaries.h"
-#include "callers.h"
-#include "recorder.h"
+#include "prepared.h"
 
 enum { NOTHING = 0x90, CALL = 0xe8, JUMP = 0xeb, BEFORE = 5, MARK_BYTES = 4, MOST_ENTRIES = 1 << 20 };
 #define MARK "\xf3\x0f\x1e\xfa" /* endbr64, with which a function may begin */
@@ -45,23 +44,8 @@ struct way_back chimbuko_ways_back[STUBS] __attribute__((visibility("hidden")));
 extern const char chimbuko_stubs[] __attribute__((visibility("hidden")));
 extern char chimbuko_call_begins[] __attribute__((visibility("hidden")));
 
-/* Registers of arguments, and that of an enclosing function's frame, stay what they are. */
-__asm__(".text\n.type chimbuko_call_begins, @function\nchimbuko_call_begins:\n"
-        ".cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset %rbp, -16\n"
-        "mov %rsp, %rbp\n .cfi_def_cfa_register %rbp\n sub $208, %rsp\n and $-16, %rsp\n"
-        "mov %rdi, (%rsp)\n mov %rsi, 8(%rsp)\n mov %rdx, 16(%rsp)\n mov %rcx, 24(%rsp)\n"
-        "mov %r8, 32(%rsp)\n mov %r9, 40(%rsp)\n mov %rax, 48(%rsp)\n mov %r10, 56(%rsp)\n"
-        "movups %xmm0, 64(%rsp)\n movups %xmm1, 80(%rsp)\n movups %xmm2, 96(%rsp)\n"
-        "movups %xmm3, 112(%rsp)\n movups %xmm4, 128(%rsp)\n movups %xmm5, 144(%rsp)\n"
-        "movups %xmm6, 160(%rsp)\n movups %xmm7, 176(%rsp)\n"
-        "lea 8(%rbp), %rdi\n call chimbuko_begin_call\n"
-        "mov (%rsp), %rdi\n mov 8(%rsp), %rsi\n mov 16(%rsp), %rdx\n mov 24(%rsp), %rcx\n"
-        "mov 32(%rsp), %r8\n mov 40(%rsp), %r9\n mov 48(%rsp), %rax\n mov 56(%rsp), %r10\n"
-        "movups 64(%rsp), %xmm0\n movups 80(%rsp), %xmm1\n movups 96(%rsp), %xmm2\n"
-        "movups 112(%rsp), %xmm3\n movups 128(%rsp), %xmm4\n movups 144(%rsp), %xmm5\n"
-        "movups 160(%rsp), %xmm6\n movups 176(%rsp), %xmm7\n"
-        "leave\n .cfi_def_cfa %rsp, 8\n pop %r11\n .cfi_adjust_cfa_offset -8\n .cfi_register %rip, %r11\n"
-        "jmp *%r11\n .cfi_endproc\n .size chimbuko_call_begins, .-chimbuko_call_begins\n"
+__asm__(".text\n" BEGIN_TRAMPOLINE("chimbuko_call_begins") "lea 8(%rbp), %rdi\n call chimbuko_begin_call\n"
+        END_TRAMPOLINE("chimbuko_call_begins", JUMP_BACK)
 
         /* A function has returned to a stub, which has pushed where its row lies; the result stays what it is. */
         ".type chimbuko_call_ends, @function\nchimbuko_call_ends:\n"
@@ -71,8 +55,7 @@ __asm__(".text\n.type chimbuko_call_begins, @function\nchimbuko_call_begins:\n"
         "lea chimbuko_ways_back(%rip), %rdi\n add 8(%rbp), %rdi\n mov (%rdi), %r11\n mov %r11, 8(%rbp)\n"
         "lea 8(%rbp), %rsi\n call chimbuko_end_call\n"
         "mov (%rsp), %rax\n mov 8(%rsp), %rdx\n movups 16(%rsp), %xmm0\n movups 32(%rsp), %xmm1\n"
-        "leave\n .cfi_def_cfa %rsp, 8\n pop %r11\n .cfi_adjust_cfa_offset -8\n .cfi_register %rip, %r11\n"
-        "jmp *%r11\n .cfi_endproc\n .size chimbuko_call_ends, .-chimbuko_call_ends\n"
+        "leave\n .cfi_def_cfa %rsp, 8\n " JUMP_BACK ".cfi_endproc\n .size chimbuko_call_ends, .-chimbuko_call_ends\n"
 
         /* Each page begins with the distance of its rows. The unwinder takes what it finds in the place of the return
          * address, follows that to the row, and takes one off, as a frame of this kind is not one that has called. */
@@ -114,20 +97,14 @@ static uintptr_t stub_for(uintptr_t site, Key function)
 
 static bool has_mark(const uint8_t *function) { return memcmp(function, MARK, MARK_BYTES) == 0; }
 
-/* Frame of the function to which the return address at a place belongs, as if it called us itself. */
-static uintptr_t frame_at(const uintptr_t *slot) { return (uintptr_t)slot - 16; }
-
 /* `found` has where we were called from, which is where a function begins, and where it is to return to. */
 __attribute__((visibility("hidden"))) void chimbuko_begin_call(uintptr_t found[2])
 {
     Key key = found[0];
     uintptr_t *slot = &found[1], frame = frame_at(slot);
-    const struct function *known = &functions[slot_of(key)];
     found[0] += has_mark((const uint8_t *)key) ? MARK_BYTES + 2 : 2;
-    if (LIKELY(is_passed(known, key, frame))) {
-        self.ring->left_out[known->row]++;
+    if (is_prepared_call_passed(key, frame))
         return;
-    }
     /* Another function of ours has ended with a jump to this one. */
     const struct way_back *ended = way_of(*slot);
     if (ended != NULL) {
@@ -142,10 +119,8 @@ __attribute__((visibility("hidden"))) void chimbuko_begin_call(uintptr_t found[2
         }
         return;
     }
-    if (UNLIKELY(self.callers > 0))
-        end_callers();
     *slot = stub;
-    enter_as(key, site, false, frame, found[0]);
+    enter_prepared(key, site, frame, found[0]);
 }
 
 __attribute__((visibility("hidden"))) void chimbuko_end_call(const struct way_back *way, const uintptr_t *slot)

@@ -34,15 +34,6 @@ static __attribute__((noinline, flatten)) void leave_function(void *function, vo
     note_hook(EXIT_HOOK, key, FROM, (uintptr_t)caller);
 }
 
-/* Whether a call that ends is within the innermost open one, which is not of its function, and was not left by a jump.
- * Where no call is open, earlier ones stand there. */
-static inline bool is_within_innermost(Key key)
-{
-    uint32_t innermost = (self.depth - 1) % DEPTH;
-    bool is_left = self.ring->frame[innermost] < FRAME && self.depth > 0;
-    return self.ring->stack[innermost] != key && !is_left;
-}
-
 EXPORTED void __cyg_profile_func_enter(void *function, void *caller)
 {
     Key key = (Key)(uintptr_t)function;
@@ -57,7 +48,7 @@ EXPORTED void __cyg_profile_func_exit(void *function, void *caller)
 {
     Key key = (Key)(uintptr_t)function;
     const struct function *known = &functions[slot_of(key)];
-    if (LIKELY(is_passed(known, key, FRAME)) && is_within_innermost(key))
+    if (LIKELY(is_passed(known, key, FRAME)) && is_within_innermost(key, FRAME))
         return;
     leave_function(function, caller);
 }

@@ -262,6 +262,15 @@ static inline bool is_passed(const struct function *function, Key key, uintptr_t
     return function->key == key && function->state == PASSED && is_in_stack(frame) && self.skipped == 0;
 }
 
+/* Whether a call that ends is within the innermost open one, which is not of its function, and was not left by a jump.
+ * Where no call is open, earlier ones stand there. */
+static inline bool is_within_innermost(Key key, uintptr_t frame)
+{
+    uint32_t innermost = (self.depth - 1) % DEPTH;
+    bool is_left = self.ring->frame[innermost] < frame && self.depth > 0;
+    return self.ring->stack[innermost] != key && !is_left;
+}
+
 /* Leave out one call, for which there is no room, and not what it calls. */
 static inline void pass_over(struct function *function, _Atomic uint64_t *reason)
 {

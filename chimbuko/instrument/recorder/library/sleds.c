@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "binaries.h"
+#include "prepared.h"
 
 enum { SLED_BYTES = 11, MOST_SLEDS = 1 << 20 };
 enum { MAP_VERSION = 2, JUMP_OVER = 0x09eb, NUMBER = 0xba41 /* mov to R10 */, RETURN = 0xc3 };
@@ -38,28 +39,30 @@ const Key *sled_functions __attribute__((visibility("hidden")));
 static struct sled *sleds;
 static uint32_t sled_count;
 
-/* The number is in R10. Registers of arguments and results stay what they are. */
-#define TRAMPOLINE(name, caller, hook)                                                                       \
-    ".type " name ", @function\n" name ":\n"                                                                 \
-    ".cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset %rbp, -16\n"                          \
-    "mov %rsp, %rbp\n .cfi_def_cfa_register %rbp\n sub $208, %rsp\n and $-16, %rsp\n"                        \
-    "mov %rdi, (%rsp)\n mov %rsi, 8(%rsp)\n mov %rdx, 16(%rsp)\n mov %rcx, 24(%rsp)\n"                       \
-    "mov %r8, 32(%rsp)\n mov %r9, 40(%rsp)\n mov %rax, 48(%rsp)\n mov %r11, 56(%rsp)\n"                      \
-    "movups %xmm0, 64(%rsp)\n movups %xmm1, 80(%rsp)\n movups %xmm2, 96(%rsp)\n"                             \
-    "movups %xmm3, 112(%rsp)\n movups %xmm4, 128(%rsp)\n movups %xmm5, 144(%rsp)\n"                          \
-    "movups %xmm6, 160(%rsp)\n movups %xmm7, 176(%rsp)\n"                                                    \
-    "mov sled_functions(%rip), %rdi\n mov (%rdi,%r10,8), %rdi\n mov " caller "(%rbp), %rsi\n"                \
-    "call " hook "@PLT\n"                                                                                    \
-    "mov (%rsp), %rdi\n mov 8(%rsp), %rsi\n mov 16(%rsp), %rdx\n mov 24(%rsp), %rcx\n"                       \
-    "mov 32(%rsp), %r8\n mov 40(%rsp), %r9\n mov 48(%rsp), %rax\n mov 56(%rsp), %r11\n"                      \
-    "movups 64(%rsp), %xmm0\n movups 80(%rsp), %xmm1\n movups 96(%rsp), %xmm2\n"                             \
-    "movups 112(%rsp), %xmm3\n movups 128(%rsp), %xmm4\n movups 144(%rsp), %xmm5\n"                          \
-    "movups 160(%rsp), %xmm6\n movups 176(%rsp), %xmm7\n"                                                    \
-    "leave\n .cfi_def_cfa %rsp, 8\n ret\n .cfi_endproc\n .size " name ", .-" name "\n"
+/* The number is in R10. */
+#define TRAMPOLINE(name, slot, hook)                                                                          \
+    BEGIN_TRAMPOLINE(name)                                                                                    \
+    "mov sled_functions(%rip), %rdi\n mov (%rdi,%r10,8), %rdi\n lea " slot "(%rbp), %rsi\n call " hook "\n" \
+    END_TRAMPOLINE(name, "ret\n ")
 
-__asm__(".text\n" TRAMPOLINE("chimbuko_sled_begins", "16", "__cyg_profile_func_enter")
-            TRAMPOLINE("chimbuko_sled_ends", "8", "__cyg_profile_func_exit")
-                TRAMPOLINE("chimbuko_sled_jumps", "16", "__cyg_profile_func_exit"));
+__asm__(".text\n" TRAMPOLINE("chimbuko_sled_begins", "16", "chimbuko_enter_sled")
+            TRAMPOLINE("chimbuko_sled_ends", "8", "chimbuko_leave_sled")
+                TRAMPOLINE("chimbuko_sled_jumps", "16", "chimbuko_leave_sled"));
+
+/* `slot` is where the address lies to which the function returns. */
+__attribute__((visibility("hidden"))) void chimbuko_enter_sled(Key function, const uintptr_t *slot)
+{
+    if (!is_prepared_call_passed(function, frame_at(slot)))
+        enter_prepared(function, *slot, frame_at(slot), function);
+}
+
+__attribute__((visibility("hidden"))) void chimbuko_leave_sled(Key function, const uintptr_t *slot)
+{
+    uintptr_t frame = frame_at(slot);
+    const struct function *known = &functions[slot_of(function)];
+    if (!is_passed(known, function, frame) || !is_within_innermost(function, frame))
+        leave_as(function, *slot, false, frame);
+}
 
 static bool is_as_compiled(const struct map_row *row, const uint8_t *place)
 {
