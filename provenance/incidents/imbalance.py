@@ -47,6 +47,19 @@ class Unequal(msgspec.Struct, frozen=True):
         return self.calls * (self.mean_us - self.usual_us)
 
 
+def have_to_come(provenance: Provenance) -> bool:
+    """Return whether streams have not ended, whose times are known at their ends."""
+    return any(stream.state in (READING, SILENT) for stream in provenance.health())
+
+
+def costs_of(told: Sequence[Recurrence]) -> Mapping[tuple[int, str], float]:
+    """Return what findings cost in µs, by program and function; 0 for others."""
+    costs_us: dict[tuple[int, str], float] = defaultdict(float)
+    for one in told:
+        costs_us[one.program, one.function] += one.cost_us
+    return costs_us
+
+
 def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recurrence]:
     """Return one finding for each set of ranks that take longer, once the streams of all have ended.
 
@@ -55,11 +68,9 @@ def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recur
     told
         Findings that are known: what they cost is not told again.
     """
-    if any(stream.state in (READING, SILENT) for stream in provenance.health()):
+    if have_to_come(provenance):
         return []
-    told_us: dict[tuple[int, str], float] = defaultdict(float)
-    for one in told:
-        told_us[one.program, one.function] += one.cost_us
+    told_us = costs_of(told)
     slow = {
         (one.program, rank) for one in told if one.kind is RecurrenceKind.SLOW_RANKS for rank in one.ranks
     }

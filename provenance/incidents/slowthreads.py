@@ -12,9 +12,8 @@ from sqlalchemy import func, select
 from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.pathtable import OTHER_PATHS
-from chimbuko.core.calls.record import READING, SILENT
 from chimbuko.core.calls.waiting import Waits, waits_in
-from chimbuko.provenance.incidents.imbalance import Unequal, unequal
+from chimbuko.provenance.incidents.imbalance import Unequal, costs_of, have_to_come, unequal
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 from chimbuko.provenance.store.tables import CALLS
 
@@ -45,11 +44,9 @@ def slow_threads(provenance: Provenance, told: Sequence[Recurrence]) -> list[Rec
     told
         Findings that are known: what they cost is not told again.
     """
-    if any(stream.state in (READING, SILENT) for stream in provenance.health()):
+    if have_to_come(provenance):
         return []
-    told_us: dict[tuple[int, str], float] = defaultdict(float)
-    for one in told:
-        told_us[one.program, one.function] += one.cost_us
+    told_us = costs_of(told)
     whole = provenance.function_times()
     least_us = OF_RUN * sum(time.exclusive_us for time in whole.values())
     by_thread = provenance.times_of_threads()

@@ -4,6 +4,7 @@ ranks, so that messages lead to whom they went.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ _OURS, *_OF_LAUNCHERS = RANK_VARIABLES
 _STEP = "SLURM_STEP_ID"
 """Environment variable by which a step of Slurm differs from its batch script, which has rank 0, too."""
 _INIT = 1
+_MOST_READ = 50
 
 
 class Place(NamedTuple):
@@ -97,10 +99,20 @@ def _launched(environment: Mapping[str, str]) -> tuple[str | None, ...]:
 def _environment_of(pid: int) -> dict[str, str]:
     """Return the environment with which a process began; empty where it has ended, or is another user's."""
     try:
-        text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+        # While a process executes another program it has none, as one read in twelve of some that did so found.
+        for _ in range(_MOST_READ):
+            text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+            if text or _has_ended(pid):
+                break
+            time.sleep(0.001)
     except OSError:
         return {}
     return {name: value for name, _, value in (entry.partition("=") for entry in text.split("\0"))}
+
+
+def _has_ended(pid: int) -> bool:
+    state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2][:1]
+    return state in ("Z", "X")
 
 
 def _launcher_of(pid: int, launched: tuple[str | None, ...]) -> int:

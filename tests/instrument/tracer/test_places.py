@@ -6,10 +6,8 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from chimbuko.instrument.tracer.places import Place, Places
 
@@ -31,9 +29,6 @@ def launched(said: Sequence[dict[str, str]]) -> Iterator[list[int]]:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None
         pids = [int(pid) for pid in launcher.stdout.readline().split()]
-        # A process that is about to become another program has no environment for a moment.
-        while not all(Path(f"/proc/{pid}/environ").read_bytes() for pid in pids):
-            time.sleep(0.01)
         yield pids
         launcher.communicate("")
 
@@ -79,3 +74,14 @@ def test_process_that_has_ended_is_placed_by_what_mpi_said() -> None:
     assert places.of(ended, parent=7, rank=0, size=2) == Place(0, 2, 0)
     assert places.of(ended, parent=7, rank=0, size=1) == Place(2, 1)
     assert places.of(ended, parent=7) == Place(3, 1)
+
+
+def test_a_process_that_executes_another_program_keeps_its_rank() -> None:
+    """It has no environment for a moment."""
+    words = ["sh", "-c", "exec sh -c 'exec sh -c \"exec sleep 1\"'"]
+    for _ in range(30):
+        environment = {**os.environ, "PMI_RANK": "2", "PMI_SIZE": "3"}
+        with subprocess.Popen(words, env=environment) as process:
+            places = [Places({}).of(process.pid) for _ in range(30)]
+            process.kill()
+        assert {place.rank for place in places} == {2}
