@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -206,8 +206,7 @@ def _called_more(function: SimulatedFunction) -> SimulatedFunction:
 
 def recorded(folder: Path) -> list[tuple[str, ...]]:
     """The recorded trace of the demo, and the same with longer calls."""
-    with tarfile.open(ROOT / "tests" / "data" / "heat4.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(ROOT / "tests" / "data" / "heat4.tar.xz", folder)
     before = [analysed(folder / "heat4", folder / "recorded")]
     rows = []
     for slowed in RECORDED_SLOWED:

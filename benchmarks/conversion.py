@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import tarfile
+import shutil
 import tempfile
 import threading
 import time
@@ -129,8 +129,7 @@ def all_detours() -> list[Detour]:
     """Of the recording among the tests' data."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with tarfile.open(TRACES / f"{RECORDING}.tar.xz") as packed:
-            packed.extractall(folder, filter="data")
+        shutil.unpack_archive(TRACES / f"{RECORDING}.tar.xz", folder)
         whole = folder / "whole.json"
         merge(find_recorded([str(folder / RECORDING / "*.bp")]), [], whole, is_aligned=False)
         (ways := folder / "ways").mkdir()

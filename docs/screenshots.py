@@ -12,7 +12,6 @@ import argparse
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,8 +99,7 @@ def main() -> None:
 
 
 def _of_the_recorded_run(chromium: Browser, scratch: Path, only: str | None) -> None:
-    with tarfile.open(RECORDED) as archive:
-        archive.extractall(scratch, filter="data")
+    shutil.unpack_archive(RECORDED, scratch)
     run = scratch / "runs" / "heat"
     words = ["run", "--trace", str(scratch / "heat4" / "*.bp"), "--output", str(run)]
     subprocess.run([sys.executable, "-m", "chimbuko", *words], check=True, stderr=subprocess.DEVNULL)

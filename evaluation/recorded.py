@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tarfile
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -117,8 +117,7 @@ class RecordedResult:
 def unpack_traces(archives: Path, folder: Path) -> Iterator[Path]:
     """Unpack the archives of streams in a folder; yields each trace's folder."""
     for archive in sorted(archives.glob(ARCHIVES)):
-        with tarfile.open(archive) as packed:
-            packed.extractall(folder, filter="data")
+        shutil.unpack_archive(archive, folder)
         trace = folder / archive.name.removesuffix(".tar.xz")
         if any(trace.glob("*.bp")):
             yield trace

@@ -14,7 +14,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -61,8 +60,7 @@ def main() -> int:
 def recorded_part(folder: Path, pace: str, scratch: Path) -> int:
     """A 2-D heat equation in C on 4 MPI ranks, recorded with TAU, with 41 delays of 8 to 250 ms."""
     say("1 of 2, over SST: a recorded TAU trace of an MPI program, replayed live")
-    with tarfile.open(RECORDED) as archive:
-        archive.extractall(scratch, filter="data")
+    shutil.unpack_archive(RECORDED, scratch)
     recorded = scratch / "heat4"
     replay = ["--replay", str(recorded / "*.bp"), "--pace", pace, "--transport", "sst"]
     code = chimbuko("run", *replay, "--output", str(folder))

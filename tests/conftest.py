@@ -6,10 +6,10 @@ import gc
 import hashlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -152,8 +152,7 @@ def real_traces(once: Once) -> Path:
 
     def unpack(folder: Path) -> None:
         for archive in sorted(DATA.glob("*.tar.xz")):
-            with tarfile.open(archive) as packed:
-                packed.extractall(folder, filter="data")
+            shutil.unpack_archive(archive, folder)
 
     return once.made("traces", unpack)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import tarfile
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,8 +46,7 @@ def real_stream() -> Stream:
     """The first steps of a rank of the recorded MPI program."""
     stream = Stream([], [], [])
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(TRACE) as packed:
-            packed.extractall(folder, filter="data")
+        shutil.unpack_archive(TRACE, folder)
         (path,) = Path(folder).rglob("tau-metrics-*-0.bp")
         with StreamReader(path, "BPFile") as reader:
             while len(stream.steps) < 12 and isinstance(step := reader.next_step(10), TraceStep):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 from chimbuko.provenance.compare.runcomparison import compare
@@ -26,8 +26,7 @@ def analysed(traces: Path, output: Path) -> RunProfile:
 
 
 def test_the_slower_function_of_a_real_program_is_named_and_no_other(tmp_path: Path) -> None:
-    with tarfile.open(RECORDED) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(RECORDED, tmp_path)
     longer = tmp_path / "longer"
     longer.mkdir()
     for stream in (tmp_path / "heat4").glob("*.bp"):

@@ -99,7 +99,7 @@ def _launched(environment: Mapping[str, str]) -> tuple[str | None, ...]:
 def _environment_of(pid: int) -> dict[str, str]:
     """Return the environment with which a process began; empty where it has ended, or is another user's."""
     try:
-        # While a process executes another program it has none, as one read in twelve of some that did so found.
+        # A process has none while it executes another program: one read in twelve of some that did so found none.
         for _ in range(_MOST_READ):
             text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
             if text or _has_ended(pid):

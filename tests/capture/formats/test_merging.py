@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import tarfile
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,7 @@ ENDS = ("json", "pfw", "pftrace")
 def heat4(tmp_path_factory: pytest.TempPathFactory) -> list[StreamName]:
     """Four ranks of an MPI program."""
     folder = tmp_path_factory.mktemp("heat4")
-    with tarfile.open(DATA / "heat4.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
+    shutil.unpack_archive(DATA / "heat4.tar.xz", folder)
     return find_recorded([str(folder / "heat4" / "*.bp")])
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from pathlib import Path
 
@@ -26,8 +26,7 @@ REPLAY = [sys.executable, "-m", "chimbuko", "replay"]
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of four recorded ranks."""
     folder = tmp_path_factory.mktemp("recorded")
-    with tarfile.open(DATA / "heat4.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
+    shutil.unpack_archive(DATA / "heat4.tar.xz", folder)
     return next(folder.rglob("*-0.bp")).parent
 
 
