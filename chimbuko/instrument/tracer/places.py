@@ -99,7 +99,7 @@ def _launched(environment: Mapping[str, str]) -> tuple[str | None, ...]:
 def _environment_of(pid: int) -> dict[str, str]:
     """Return the environment with which a process began; empty where it has ended, or is another user's."""
     try:
-        # A process has none while it executes another program: one read in twelve of some that did so found none.
+        # One read in twelve found none where processes executed another program: they have none meanwhile.
         for _ in range(_MOST_READ):
             text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
             if text or _has_ended(pid):
