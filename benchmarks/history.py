@@ -33,7 +33,7 @@ from benchmarks.measuring import table
 from chimbuko.core.arrays import Float64Array
 from chimbuko.provenance.history.changepoints import change_points
 from chimbuko.provenance.history.entry import Details, Entry, Version
-from chimbuko.provenance.history.index import open_index
+from chimbuko.provenance.history.index import Access, open_index
 
 RUNS, QUANTITIES, CHANGES = 400, 30, 12
 WITHIN, NEAR = 5, 3
@@ -186,7 +186,7 @@ def fill(place: Path, runs: int) -> None:
     """An index of runs of one program on 16 of 40 nodes, half of them of other series."""
     random = np.random.default_rng(1)
     functions = [f"f{number}" for number in range(24)]
-    with open_index(str(place), is_made=True) as index:
+    with open_index(str(place), Access.MAKE) as index:
         index._connection.execute("PRAGMA synchronous=OFF")
         for number in range(runs):
             times = {f"function {name}": 1e5 * (1 + 0.05 * random.normal()) for name in functions}

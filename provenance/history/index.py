@@ -10,6 +10,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -282,21 +283,25 @@ class Index:
             raise StoreError(f"{self.place}: the index of runs cannot be used ({words})") from error
 
 
-def open_index(place: str, is_made: bool = False) -> Index:
-    """Open an index by its path or the URL of a PostgreSQL store.
+class Access(Enum):
+    """What an index is opened for."""
 
-    Parameters
-    ----------
-    is_made
-        Whether it is written, and made where it is not there yet.
+    READ = "ro"
+    CHANGE = "rw"
+    MAKE = "rwc"
+    """Change it, and make it where there is none yet."""
+
+
+def open_index(place: str, access: Access = Access.READ) -> Index:
+    """Open an index by its path or the URL of a PostgreSQL store.
 
     Raises
     ------
     StoreError
         There is none, or it cannot be opened.
     """
-    index = _postgresql(place) if "://" in place else _sqlite(Path(place), is_made)
-    if is_made:
+    index = _postgresql(place) if "://" in place else _sqlite(Path(place), access)
+    if access is not Access.READ:
         try:
             index.make_tables()
         except BaseException:
@@ -305,26 +310,26 @@ def open_index(place: str, is_made: bool = False) -> Index:
     return index
 
 
-def _sqlite(path: Path, is_made: bool) -> Index:
-    if not is_made and not path.is_file():
+def _sqlite(path: Path, access: Access) -> Index:
+    if access is not Access.MAKE and not path.is_file():
         raise StoreError(
             f"{path}: no index of runs yet; the next run makes one, or 'chimbuko runs series rebuild'"
         )
     try:
-        if is_made and not path.exists():
+        if not path.exists():
             # Readable for the group, and writable where the group may write to the folder.
             mode = 0o640 | (path.parent.stat().st_mode & 0o020)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, mode))
             os.chmod(path, mode)
-        mode_of = "rw" if is_made else "ro"
         connection = sqlite3.connect(
-            f"file:{quote(str(path.absolute()))}?mode={mode_of}",
+            f"file:{quote(str(path.absolute()))}?mode={access.value}",
             uri=True,
             timeout=BUSY_S,
             isolation_level=None,
         )
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"{path}: the index of runs cannot be opened ({error})") from error
+        words = (isinstance(error, OSError) and error.strerror) or error
+        raise StoreError(f"{path}: the index of runs cannot be opened ({words})") from error
     return Index(connection, sqlite3.Error, str(path))
 
 

@@ -12,7 +12,7 @@ from chimbuko.causes.incidents.drift import Drift
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.statistics.model import Model, save_model
 from chimbuko.provenance.history.entry import Details, Entry, day
-from chimbuko.provenance.history.index import Index, RunRow, open_index
+from chimbuko.provenance.history.index import Access, Index, RunRow, open_index
 from chimbuko.provenance.history.known import KnownFinding, finding_keys, known_findings
 from chimbuko.provenance.history.place import place_of_run
 from chimbuko.provenance.history.priors import LEAST_RUNS, MOST_RUNS, merged_prior, slower_than
@@ -54,7 +54,7 @@ def remember(run: RunDirectory, info: RunInfo) -> Remembered:
             return Remembered()
         entry = read_entry(run, info, provenance)
         keys = finding_keys(provenance)
-    with open_index(place, is_made=True) as index:
+    with open_index(place, Access.MAKE) as index:
         index.write(entry)
         known = known_findings(keys, _earlier(index, entry))
         before = [row for row in _runs_of(index, entry) if row.started_us < entry.started_us]

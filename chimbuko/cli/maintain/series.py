@@ -14,7 +14,7 @@ from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.core.units import number_of, parse_age_us
-from chimbuko.provenance.history.index import Index, open_index
+from chimbuko.provenance.history.index import Access, Index, open_index
 from chimbuko.provenance.history.place import place_of_folder
 from chimbuko.provenance.history.remembering import rebuild
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, check_name
@@ -24,11 +24,11 @@ STORE = click.option("--store", metavar="URL", help="PostgreSQL store that has t
 
 
 @contextmanager
-def _index(store: str | None, is_written: bool = True, folder: Path = RUNS_FOLDER) -> Iterator[Index]:
+def _index(store: str | None, access: Access = Access.CHANGE, folder: Path = RUNS_FOLDER) -> Iterator[Index]:
     place = store or place_of_folder(folder)
     if place is None:
         raise ConfigError("CHIMBUKO_HISTORY=none: no index of runs is kept")
-    with open_index(place, is_made=is_written) as index:
+    with open_index(place, access) as index:
         yield index
 
 
@@ -51,7 +51,7 @@ def series(ctx: click.Context, store: str | None, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         ctx.obj = store
         return
-    with _index(store, is_written=False) as index:
+    with _index(store, Access.READ) as index:
         found = index.series()
     if as_json:
         print_json({"series": found})
@@ -156,7 +156,7 @@ def rebuild_index(store: str | None, folder: Path) -> None:
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no folder of runs there")
-    with _index(store, folder=folder) as index:
+    with _index(store, Access.MAKE, folder) as index:
         done = rebuild(index, runs_in(folder))
     for problem in done.problems:
         print(f"chimbuko: {visible(problem)}", file=sys.stderr)

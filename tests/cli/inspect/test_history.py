@@ -13,7 +13,7 @@ from chimbuko.cli import main
 from chimbuko.cli.inspect.history import spark_line
 from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.history.entry import Entry
-from chimbuko.provenance.history.index import open_index
+from chimbuko.provenance.history.index import Access, open_index
 from chimbuko.provenance.history.known import finding_keys
 from chimbuko.provenance.history.remembering import carry_marks, known_in_series, remember
 from chimbuko.provenance.incidents.marks import Mark, MarkState, marks_of, write_mark
@@ -35,7 +35,7 @@ def ask(*words: str) -> Result:
 
 def write(entries: list[Entry]) -> None:
     RUNS_FOLDER.mkdir()
-    with open_index(str(RUNS_FOLDER / "history.sqlite"), is_made=True) as index:
+    with open_index(str(RUNS_FOLDER / "history.sqlite"), Access.MAKE) as index:
         index._connection.execute("PRAGMA synchronous=OFF")
         for one in entries:
             index.write(one)

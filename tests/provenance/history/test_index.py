@@ -10,7 +10,7 @@ import pytest
 
 from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.provenance.history.entry import Version
-from chimbuko.provenance.history.index import Index, open_index
+from chimbuko.provenance.history.index import Access, Index, open_index
 from tests.provenance.history.made import entry
 
 
@@ -19,7 +19,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Index]:
     """An empty index on each kind of database in turn."""
     is_file = request.param == "sqlite"
     place = str(tmp_path / "history.sqlite") if is_file else request.getfixturevalue("postgresql_schema")
-    with open_index(place, is_made=True) as made:
+    with open_index(place, Access.MAKE) as made:
         yield made
 
 
@@ -73,14 +73,18 @@ def test_the_group_may_read_and_write_where_it_may_write_to_the_folder(tmp_path:
         folder.mkdir()
         folder.chmod(mode)
         place = folder / "history.sqlite"
-        open_index(str(place), is_made=True).__exit__()
+        open_index(str(place), Access.MAKE).__exit__()
         assert stat.S_IMODE(place.stat().st_mode) == expected
 
 
 def test_what_is_no_index_is_said_in_one_line(tmp_path: Path) -> None:
     place = tmp_path / "history.sqlite"
-    with pytest.raises(StoreError, match="no index of runs yet"):
-        open_index(str(place))
+    for access in (Access.READ, Access.CHANGE):
+        with pytest.raises(StoreError, match="no index of runs yet"):
+            open_index(str(place), access)
+    assert not place.exists()
+    with pytest.raises(StoreError, match=r"cannot be opened \(No such file or directory\)"):
+        open_index(str(tmp_path / "nowhere" / "history.sqlite"), Access.MAKE)
     place.write_bytes(b"no database, but long enough to be none" * 100)
     with pytest.raises(StoreError, match=r"cannot be used \(file is not a database\)"):
-        open_index(str(place), is_made=True)
+        open_index(str(place), Access.MAKE)

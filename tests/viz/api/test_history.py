@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.provenance.history.index import open_index
+from chimbuko.provenance.history.index import Access, open_index
 from chimbuko.provenance.query.run import open_run
 from chimbuko.viz.api.endpoint import ServedRun
 from chimbuko.viz.api.endpoints.history import history
@@ -24,7 +24,7 @@ def test_a_run_has_the_history_of_its_series(tmp_path: Path, monkeypatch: pytest
         assert "no index of runs yet" in history.handler(served).why
         entries = year(40)
         entries[31] = msgspec.structs.replace(entries[31], id=run.read_info().id)
-        with open_index(str(place), is_made=True) as index:
+        with open_index(str(place), Access.MAKE) as index:
             index._connection.execute("PRAGMA synchronous=OFF")
             for one in entries[:31]:
                 index.write(one)
