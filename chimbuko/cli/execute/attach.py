@@ -21,6 +21,7 @@ from chimbuko.instrument.attaching.target import Target
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
 from chimbuko.runtime.process.ranks import rank_from
+from chimbuko.runtime.runs.programname import ATTACHED
 
 PART_VARIABLE = "CHIMBUKO_ATTACH_TO"
 """Environment variable by which the program of the run, which is this verb, knows its part."""
@@ -36,7 +37,8 @@ PART_VARIABLE = "CHIMBUKO_ATTACH_TO"
 @click.option(
     "--for", "duration", metavar="DURATION", help="Let the program go after so long, as 30s or 10m."
 )
-def command(pid: int, options: tuple[str, ...], duration: str | None) -> None:
+@click.option(ATTACHED, "program", hidden=True)
+def command(pid: int, options: tuple[str, ...], duration: str | None, program: str | None) -> None:
     """Record the calls of process PID from now on, and analyse them as ``chimbuko run`` does.
 
     The process is of Python 3.11 or newer, yours, and on this node; it needs no change and no new start.
@@ -51,12 +53,13 @@ def command(pid: int, options: tuple[str, ...], duration: str | None) -> None:
       chimbuko attach 4711 --for 60s -o looked
     """
     longest_s = None if duration is None else parse_duration_us(duration) / 1e6
-    if os.environ.pop(PART_VARIABLE, "") == str(pid):
-        _be_the_program(pid, longest_s)
+    target = Target(pid)
+    if os.environ.pop(PART_VARIABLE, "") == str(pid) and program is not None:
+        _be_the_program(target, program, longest_s)
     if COOPERATION_VARIABLE not in os.environ:
-        Target(pid).check()
+        target.check()
     limit = [] if duration is None else ["--for", duration]
-    words = [sys.executable, "-m", "chimbuko", "attach", str(pid), *limit]
+    words = [sys.executable, "-m", "chimbuko", "attach", str(pid), ATTACHED, _name_of(target), *limit]
     os.execve(
         sys.executable,
         [sys.executable, "-m", "chimbuko", "run", *options, "--", *words],
@@ -64,15 +67,19 @@ def command(pid: int, options: tuple[str, ...], duration: str | None) -> None:
     )
 
 
-def _be_the_program(pid: int, longest_s: float | None) -> NoReturn:
+def _name_of(target: Target) -> str:
+    python = parse_command(target.words[1:])
+    return program_name(python.module or python.script)
+
+
+def _be_the_program(target: Target, name: str, longest_s: float | None) -> NoReturn:
     """Record the process for a run, as the program of which this one stands."""
+    pid = target.pid
     asked: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: asked.append(number))
 
-    target = Target(pid)
     python = parse_command(target.words[1:])
-    name = program_name(python.module or python.script)
     include = (f"{python.package}.*",) if python.package else ()
     script = os.path.join(os.readlink(f"/proc/{pid}/cwd"), python.script) if python.script else ""
     try:

@@ -53,6 +53,8 @@ _WRAPPERS = {
     "tau_exec": _with("-T -ebs_period -ebs_source"),
     **dict.fromkeys(("sh", "bash", "dash", "zsh"), _SHELL),
 }
+ATTACHED = "--program"
+"""Option of ``chimbuko attach`` by which the command of a run says whose process it is."""
 _CHIMBUKO_TRACE = _with("--rank --include --aspect", 1)
 _CHIMBUKO_BESIDE = _with("--service --folder --program", 2)
 _PYTHON = re.compile(r"python[\d.]*t?")
@@ -73,6 +75,8 @@ def program_of(command: Sequence[str]) -> str:
             wrapper, is_python = _CHIMBUKO_TRACE, False
         elif found == "chimbuko" and words[:2] in (["namespaces", "relay"], ["namespaces", "caliper"]):
             wrapper, is_python = _CHIMBUKO_BESIDE, False
+        elif found == "chimbuko" and words[:1] == ["attach"] and ATTACHED in words[:-1]:
+            return words[words.index(ATTACHED) + 1]
         elif found in _WRAPPERS:
             wrapper, is_python = _WRAPPERS[found], False
         else:

@@ -34,6 +34,7 @@ from chimbuko.runtime.runs.programname import as_folder, program_of
         ("bash -lc './heat2d 3'", "bash"),
         ("python -c 'print()'", "python"),
         ("chimbuko follow --trace x.json", "chimbuko"),
+        ("python -m chimbuko attach 4711 --program etl --for 3s", "etl"),
         ("mpirun", "mpirun"),
         ("python", "python"),
     ],
