@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from chimbuko.ad.analysis.streamanalysis import StepResult, StreamAnalysis
@@ -14,7 +15,7 @@ from chimbuko.ad.handoff import outbox
 from chimbuko.ad.handoff.namesfile import new_metadata
 from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
 from chimbuko.core.calls.record import StepCount
-from chimbuko.core.calls.recordarrays import PackedRecords, joined
+from chimbuko.core.calls.recordarrays import HEAD, PackedRecords, joined
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.traceschema import StreamNames
 
@@ -170,7 +171,8 @@ class CommitSchedule:
         """Note that a step waits for a commit, the stream's ``steps``-th."""
         # Ordinary calls are recorded in most steps of a rank with many channels of messages, and nobody waits
         # for these: committed at once they cost agent and services three times as much.
-        is_found = bool(result.count.anomalies or result.records.head_rows().is_anomaly.any())
+        heads = np.frombuffer(result.records.heads, HEAD)
+        is_found = bool(result.count.anomalies or heads["is_anomaly"].any())
         self._size_bytes += size_bytes
         is_small = self._size_bytes < MOST_QUIET_BYTES
         self._is_quiet = self._is_quiet and steps > PROMPT_STEPS and is_small and not is_found
