@@ -138,6 +138,23 @@ def test_exceptions_jumps_and_stacks_pass_through_calls(flags: str, tmp_path: Pa
     assert alone.stdout == "400 200 0 7.50 7 385 whole\n"
 
 
+@pytest.mark.parametrize("bits", ["256", "512"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_vectors_stay_whole_when_a_thread_begins(compiler: str, bits: str, tmp_path: Path) -> None:
+    program = compiled(tmp_path, compiler, PROGRAMS / "vectors.cc")
+    alone = subprocess.run([program, bits], capture_output=True, text=True)
+    if alone.returncode == 77:
+        pytest.skip(f"this processor has no vectors of {bits} bits")
+    environment = {
+        **os.environ,
+        "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics"),
+        # The C library then uses the registers of arguments, as on a machine without AVX-512.
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512VL,-AVX512BW",
+    }
+    recorded = subprocess.run([*TRACE, program, bits], capture_output=True, text=True, env=environment)
+    assert (recorded.returncode, recorded.stdout) == (0, alone.stdout)
+
+
 PLUGIN = "long plugged(long value) { return value + 1; }"
 HOST = """
 #include <dlfcn.h>
