@@ -155,6 +155,34 @@ def test_vectors_stay_whole_when_a_thread_begins(compiler: str, bits: str, tmp_p
     assert (recorded.returncode, recorded.stdout) == (0, alone.stdout)
 
 
+COPIES = """
+template <class T> __attribute__((noinline)) T shared(T value) { return value + 1; }
+__attribute__((noinline)) long first_NAME(long value) { return shared(value) * sizeof "NAME"; }
+long NAME(long value) { return shared(first_NAME(value)) + sizeof "NAME"; }
+"""
+CALLER = "long one(long); long other(long); int main() { return one(other(1)) == 0; }"
+
+
+@pytest.mark.parametrize("flags", [(), ("-flto", "-pipe"), ("-ffunction-sections", "-Wl,--gc-sections")])
+def test_files_with_copies_of_a_function_are_linked_and_recorded(
+    flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.cc").write_text(COPIES.replace("NAME", name))
+    (tmp_path / "caller.cc").write_text(CALLER)
+    copies = [str(tmp_path / f"{name}.cc") for name in ("one", "other")]
+    program = compiled(tmp_path, "g++", tmp_path / "caller.cc", *copies, *flags)
+    (stream,) = record(tmp_path, [*WHOLE, program])
+    expected = {"one": 1, "other": 1, "first_one": 1, "first_other": 1, "shared": 4, "main": 1}
+    found = stream.calls()
+    for name, calls in expected.items():
+        assert sum(number for full, number in found.items() if name == plain(full)) == calls
+
+
+def plain(function: str) -> str:
+    return function.split("(")[0].split("<")[0].split(" ")[-1]
+
+
 PLUGIN = "long plugged(long value) { return value + 1; }"
 HOST = """
 #include <dlfcn.h>
