@@ -16,6 +16,9 @@
 
 #define EVENTS_VARIABLE "CHIMBUKO_RECORDER_EVENTS"
 #define HARDWARE 3
+#define OFF_CORE 2
+/* Less is within the uncertainty of two clocks that are read one after the other. */
+#define LEAST_OFF_CORE_US 100
 /* Files get numbers from here on: programs may count on having the lowest ones. */
 #define FIRST_FILE 700
 
@@ -35,7 +38,12 @@ static const struct event_kind software[HARDWARE] = {
     {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS},
 };
 const char *const work_names[WORK_COUNTS] = {
-    "Work: CPU time (us)", "Work: page faults", "Work: instructions", "Work: cycles", "Work: cache misses",
+    "Work: CPU time (us)",
+    "Work: page faults",
+    "Work: time off the core (us)",
+    "Work: instructions",
+    "Work: cycles",
+    "Work: cache misses",
 };
 
 /* Whether this machine counts such events: that is asked once. */
@@ -90,16 +98,23 @@ static bool is_own_file(const struct work_reader *own)
     return own->file > 0 && ioctl(own->file, PERF_EVENT_IOC_ID, &id) == 0 && id == own->id;
 }
 
+static uint64_t us_of(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * UINT64_C(1000000) + (uint64_t)time->tv_nsec / 1000;
+}
+
 void read_work(struct work_reader *own, struct work *now)
 {
     int before = errno;
     struct rusage used;
-    struct timespec ran;
+    struct timespec ran, passed;
     memset(now, 0, sizeof *now);
     if (!own->is_open)
         open_group(own);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
-    now->counts[0] = (uint64_t)ran.tv_sec * UINT64_C(1000000) + (uint64_t)ran.tv_nsec / 1000;
+    clock_gettime(CLOCK_MONOTONIC, &passed);
+    now->counts[0] = us_of(&ran);
+    now->counts[OFF_CORE] = us_of(&passed) - us_of(&ran);
     if (getrusage(RUSAGE_THREAD, &used) == 0)
         now->counts[1] = (uint64_t)(used.ru_minflt + used.ru_majflt);
     struct {
@@ -117,7 +132,8 @@ uint64_t work_between(const struct work *last, const struct work *now, unsigned 
 {
     uint64_t before = last->counts[number], after = now->counts[number];
     bool is_known = after >= before && (number < WORK_COUNTS - HARDWARE || before != 0);
-    return is_known ? after - before : 0;
+    uint64_t amount = is_known ? after - before : 0;
+    return number == OFF_CORE && amount < LEAST_OFF_CORE_US ? 0 : amount;
 }
 
 void end_work(struct work_reader *own)

@@ -10,8 +10,8 @@
 /* Counters are read at the first event after so long, which costs a thread 0.1 % of its time at most. */
 #define READ_NS INT64_C(1000000)
 
-/* CPU time (us), page faults, instructions, cycles, cache misses. */
-#define WORK_COUNTS 5
+/* CPU time (us), page faults, time off the core (us), instructions, cycles, cache misses. */
+#define WORK_COUNTS 6
 
 /* Counts since the thread began; 0 for what the machine does not count. */
 struct work {
