@@ -87,9 +87,9 @@ class Evidence:
         """
         if flag.id not in self._activities:
             activity = self.nodes.activity(flag, self._disturbed(flag))
-            off_us = dict(flag.worked).get(Work.OFF_CORE)
-            if activity is not None and off_us is not None:
-                activity = activity.off_core(off_us)
+            worked = dict(flag.worked)
+            if activity is not None and Work.OFF_CORE in worked:
+                activity = activity.counted(worked.get(Work.CPU_TIME, 0), worked[Work.OFF_CORE])
             self._activities[flag.id] = activity
         return self._activities[flag.id]
 

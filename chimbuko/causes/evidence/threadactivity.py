@@ -96,21 +96,24 @@ class ThreadActivity(msgspec.Struct, frozen=True):
         """Return the time asleep in these system calls, whether it could be woken or not."""
         return sum(us for (state, call), us in self.asleep_us.items() if call in calls and state != STOPPED)
 
-    def off_core(self, off_us: float) -> ThreadActivity:
-        """Return the activity of a thread that is known to have been off the core for so long: on a busy node
-        looks come late, and do not see when its sleeps and waits began.
+    def counted(self, ran_us: float, off_us: float) -> ThreadActivity:
+        """Return the activity of a thread that is known to have run, and to have been off its core, for so
+        long: on a busy node looks come late, and see neither when a call began nor when its waits did.
         """
         seen_us = self.waited_us + self.usual_wait_us + sum(self.asleep_us.values())
         off_us = min(off_us, self.length_us)
-        if not SEEN_SHARE * off_us <= seen_us < off_us:
+        if not off_us or not SEEN_SHARE * off_us <= seen_us:
             return self
-        more, ran_us = off_us / seen_us, min(self.ran_us, self.length_us - off_us)
+        more = max(1.0, off_us / seen_us)
+        # Waits that are usual come with running.
+        usual_us = self.usual_wait_us * min(1.0, ran_us / max(1.0, self.ran_us))
+        ran_us = min(self.ran_us, self.length_us - off_us)
         return replace(
             self,
             ran_us=ran_us,
             system_us=min(self.system_us, ran_us),
-            waited_us=more * self.waited_us,
-            usual_wait_us=more * self.usual_wait_us,
+            waited_us=more * (self.waited_us + self.usual_wait_us - usual_us),
+            usual_wait_us=more * usual_us,
             asleep_us={into: more * us for into, us in self.asleep_us.items()},
         )
 

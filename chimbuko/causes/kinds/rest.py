@@ -15,10 +15,10 @@ from chimbuko.core.calls.waiting import waits_for_gpu
 from chimbuko.core.units import number_of
 
 RAN_SHARE = 0.5
-"""Share of the excess on a core that further CPU time must make up, for a call to have been slow as it ran
-longer."""
-SHORT_SHARE = 0.1
-"""Share of the excess below which what was spent on a core made no call slow."""
+"""Share of the excess, without the waits for a core that come with running, that further CPU time must make
+up for a call to have been slow as it ran longer."""
+UNCERTAIN_US = 1000
+"""Time from before a call, at most, that counts of its work may contain: they are read once in so long."""
 
 
 def own_code(flag: Flag, evidence: Evidence) -> Iterator[Part]:
@@ -66,8 +66,9 @@ def _ran(flag: Flag, evidence: Evidence) -> str:
         return ""
     now, usual = dict(flag.worked), dict(ordinary.worked)
     ran_us, usual_us = now.get(Work.CPU_TIME, 0), usual.get(Work.CPU_TIME, 0)
-    ran_at_all_us = flag.excess_us - min(flag.excess_us, now.get(Work.OFF_CORE, 0))
-    if ran_us - usual_us < RAN_SHARE * max(ran_at_all_us, SHORT_SHARE * flag.excess_us):
+    activity = evidence.activity(flag)
+    waited_us = activity.usual_wait_us if activity is not None else 0.0
+    if ran_us - usual_us - UNCERTAIN_US < RAN_SHARE * (flag.excess_us - waited_us):
         return ""
     said = f"{duration(ran_us)} of CPU time{_instead_of(duration(usual_us) if usual_us else '')}"
     faults, usual_faults = now.get(Work.FAULTS, 0), usual.get(Work.FAULTS, 0)

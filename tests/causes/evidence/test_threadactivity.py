@@ -164,9 +164,15 @@ def test_what_looks_missed_of_the_time_off_the_core_was_spent_like_the_rest() ->
         system_us=100_000,
         asleep_us={("S", 230): 90_000.0},
     )
-    known = seen.off_core(200_000)
+    known = seen.counted(24_000, 200_000)
     assert (known.ran_us, known.system_us, known.waited_us) == (24_000, 24_000, 20_000)
     assert known.asleep_us == {("S", 230): 180_000.0}
-    # Too little was seen of it, or as much as there was.
-    assert seen.off_core(100_000) is seen
-    assert replace(seen, asleep_us={}).off_core(200_000).ran_us == 120_000
+    # Too little was seen of it.
+    assert replace(seen, asleep_us={}).counted(24_000, 200_000).ran_us == 120_000
+
+
+def test_a_call_that_hardly_ran_has_no_usual_waits_for_a_core() -> None:
+    seen = ThreadActivity(length_us=30_000, ran_us=1_500, waited_us=0, usual_wait_us=28_500)
+    known = seen.counted(ran_us=150, off_us=29_000)
+    assert known.usual_wait_us == pytest.approx(2_900, rel=0.1)
+    assert known.waited_us + known.usual_wait_us == pytest.approx(29_000)
