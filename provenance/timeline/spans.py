@@ -222,7 +222,8 @@ def times_by_function(window: SpanWindow, first_us: int, last_us: int) -> list[F
     sums = np.zeros((4, len(window.functions)), np.int64)
     for thread in {row.thread for row in window.rows}:
         rows = [row for row in window.rows if row.thread == thread]
-        for function, *added in _thread_times(rows, first_us, last_us):
+        known = window.known_us.get(thread, [])
+        for function, *added in _thread_times(rows, known, first_us, last_us):
             for kept, more in zip(sums, added, strict=True):
                 np.add.at(kept, function, more)
     named = ((name, *of_name.tolist()) for name, of_name in zip(window.functions, sums.T, strict=True))
@@ -246,20 +247,22 @@ def overlap_us(intervals: Iterable[Interval], first_us: int, last_us: int) -> in
     return sum(max(0, min(end, last_us) - max(begin, first_us)) for begin, end in intervals)
 
 
-def _thread_times(rows: Sequence[SpanRow], first_us: int, last_us: int) -> Iterator[tuple[Int64Array, ...]]:
+def _thread_times(
+    rows: Sequence[SpanRow], known: Sequence[Interval], first_us: int, last_us: int
+) -> Iterator[tuple[Int64Array, ...]]:
     """Yield, by depth, functions, calls, inclusive and exclusive time in a range, and abnormal calls."""
     cuts = {row.depth: _overlapping(row.spans, first_us, last_us) for row in rows}
     clipped = {depth: _clipped(spans, first_us, last_us) for depth, spans in cuts.items()}
     outer = _outermost(list(cuts.values()))
     for (depth, spans), is_outer in zip(cuts.items(), outer, strict=True):
-        own = clipped[depth].copy()
+        # Where callees are not kept, a caller's time is not its own.
+        own = _within(known, spans, first_us, last_us)
         if depth + 1 in cuts:
-            inner = np.concatenate(([0], np.cumsum(clipped[depth + 1])))
+            inner = np.concatenate(([0], np.cumsum(_within(known, cuts[depth + 1], first_us, last_us))))
             places = np.searchsorted(
                 cuts[depth + 1]["begin_us"], np.stack([spans["begin_us"], spans["end_us"]])
             )
             own -= inner[places[1]] - inner[places[0]]
-        # What a call whose callees were not kept had of its own is known if the whole call is in the range.
         is_whole = (spans["begin_us"] >= first_us) & (spans["end_us"] <= last_us)
         is_known = is_whole & (spans["exclusive_us"] != UNKNOWN)
         own = np.where(is_known, spans["exclusive_us"], np.maximum(own, 0))
@@ -273,6 +276,22 @@ def _overlapping(row: Spans, first_us: int, last_us: int) -> Spans:
     first = int(np.searchsorted(row["end_us"], first_us, side="right"))
     last = int(np.searchsorted(row["begin_us"], last_us))
     return row[first : max(first, last)]
+
+
+def _within(known: Sequence[Interval], spans: Spans, first_us: int, last_us: int) -> Int64Array:
+    """Return how much of each span lies in a range and in the intervals in which all calls are known."""
+    begins, ends = np.array([*sorted(known), (_NEVER, _NEVER)], np.int64).T
+    before = np.concatenate(([0], np.cumsum(ends - begins)))
+
+    def known_until(us: Int64Array) -> Int64Array:
+        at = np.searchsorted(begins, us, side="right")
+        last = np.maximum(at - 1, 0)
+        beyond = np.where(at > 0, np.maximum(ends[last] - us, 0), 0)
+        until: Int64Array = before[at] - beyond
+        return until
+
+    from_us, to_us = np.maximum(spans["begin_us"], first_us), np.minimum(spans["end_us"], last_us)
+    return known_until(to_us) - known_until(from_us)
 
 
 def _clipped(spans: Spans, first_us: int, last_us: int) -> Int64Array:

@@ -212,7 +212,9 @@ def test_times_in_a_range_are_those_of_each_microsecond(calls: list[Nested], fir
             sum(bool(stack) and stack[-1].function == function for stack in stacks),
             sum(call.flags & ANOMALY for call in under_way),
         )
-    found = times_by_function(SpanWindow(["0", "1", "2"], rows), first, last)
+    found = times_by_function(
+        SpanWindow(["0", "1", "2"], rows, known_us={0: [(0, 30), (30, 100)]}), first, last
+    )
     told = {one.function: (one.calls, one.inclusive_us, one.exclusive_us, one.anomalies) for one in found}
     assert told == {name: times for name, times in expected.items() if times[0]}
     assert [one.exclusive_us for one in found] == sorted((one.exclusive_us for one in found), reverse=True)
@@ -225,6 +227,9 @@ def _is_child(one: Nested, call: Nested) -> bool:
 def test_of_a_call_without_its_callees_own_time_is_what_was_recorded() -> None:
     record = np.zeros(1, SPAN)
     record[0] = (10, 110, 30, 100, 0, 0, 0, 1, RECORDED)
-    window = SpanWindow(["f"], [SpanRow(0, 2, record)])
+    window = SpanWindow(["f"], [SpanRow(0, 2, record)], known_us={0: [(0, 70), (90, 200)]})
     assert times_by_function(window, 0, 200)[0].exclusive_us == 30
-    assert times_by_function(window, 60, 200)[0].exclusive_us == 50
+    # What is known of a part of it: without the times in which its callees were not kept.
+    assert times_by_function(window, 60, 200)[0].exclusive_us == 30
+    assert times_by_function(window, 60, 200)[0].inclusive_us == 50
+    assert times_by_function(window, 70, 90)[0].exclusive_us == 0

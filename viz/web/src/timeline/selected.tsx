@@ -1,4 +1,4 @@
-import { partsIn, selectionAnswer } from './model/selection';
+import { knownShare, knownTime, partsIn, selectionAnswer } from './model/selection';
 import { selectionRequest } from './requests';
 import { rangeText } from './model/timelinewords';
 import { shortenAll } from '../shared/names/names';
@@ -43,7 +43,7 @@ export function Selected({ times }: { times: Range }) {
 function Functions({ found, times }: { found: SelectionAnswer; times: Range }) {
   const { functions, lines } = found;
   const of_ranks = [...timeline.bands.value].filter(([rank]) => lines.some((line) => line.rank === rank)).map(([, bands]) => bands.times);
-  const length_us = (found.to_us - found.from_us) * Math.max(1, lines.length);
+  const known_us = Math.max(1, knownTime(found));
   const listed = functions.slice(0, MOST_LISTED);
   const names = shortenAll(
     listed.map((one) => one.function),
@@ -61,7 +61,7 @@ function Functions({ found, times }: { found: SelectionAnswer; times: Range }) {
             { heading: 'function' },
             { heading: 'calls', isNumber: true },
             { heading: `own time, ${unit}`, isNumber: true },
-            { heading: 'of the time', isNumber: true },
+            { heading: knownShare(found) > 0.995 ? 'of the time' : 'of what is kept', isNumber: true },
             { heading: `with callees, ${unit}`, isNumber: true },
             { heading: 'abnormal', isNumber: true },
           ]}
@@ -69,7 +69,7 @@ function Functions({ found, times }: { found: SelectionAnswer; times: Range }) {
             <FunctionLink key="name" name={one.function} program={Number(lines[0]?.rank.split(':')[0])} text={names.get(one.function)?.text ?? one.function} />,
             exact(one.calls),
             inUnit(one.exclusive_us, unit),
-            percent(one.exclusive_us / length_us),
+            percent(one.exclusive_us / known_us),
             inUnit(one.inclusive_us, unit),
             one.anomalies === 0 ? '' : `▲ ${exact(one.anomalies)}`,
           ])}

@@ -16,17 +16,23 @@ export function linesIn({ lanes }: Pick<Scene, 'lanes'>, top: number, bottom: nu
   return found.length === lanes.length ? [] : found.map(({ spans, thread }) => lineOf(spans.rank, thread));
 }
 
+/** Time of a selection in which all calls are known. */
+export const knownTime = ({ lines }: Pick<SelectionAnswer, 'lines'>): number => lines.reduce((sum, line) => sum + line.known_us, 0);
+
+/** Share of a selection's time in which all calls are known. */
+export const knownShare = (found: SelectionAnswer): number => knownTime(found) / Math.max(1, (found.to_us - found.from_us) * found.lines.length);
+
 /** Sentence on a selection: the function with most time of its own, and how much of the time is known. */
-export function selectionAnswer({ from_us, to_us, lines, functions, merged_us }: SelectionAnswer): string {
-  const length_us = (to_us - from_us) * lines.length;
-  const where = `${duration(to_us - from_us)} of ${plural(lines.length, 'thread')}`;
+export function selectionAnswer(found: SelectionAnswer): string {
+  const { from_us, to_us, lines, functions, merged_us } = found;
   const [most] = functions;
-  if (most === undefined) return `No call of this time is kept: normal calls were analysed, not kept.`;
-  const known_us = lines.reduce((sum, line) => sum + line.known_us, 0);
-  const share = known_us / length_us;
+  const [known_us, share] = [knownTime(found), knownShare(found)];
+  if (most === undefined || known_us === 0) return 'No call of this time is kept: normal calls were analysed, not kept.';
   const rest = share > 0.995 ? '' : ` Calls of ${percent(share)} of this time are kept; the others were analysed, not kept.`;
   const merged = merged_us === 0 ? '' : ` Calls shorter than ${duration(merged_us)} count as their longest neighbour.`;
-  return `${where}: most in ${shorten(most.function, 40).text}, ${duration(most.exclusive_us)} of its own, ${percent(most.exclusive_us / length_us)}.${rest}${merged}`;
+  const where = `${duration(to_us - from_us)} of ${plural(lines.length, 'thread')}`;
+  const took = `${duration(most.exclusive_us)} of its own, ${percent(most.exclusive_us / known_us)}${share > 0.995 ? '' : ' of what is kept'}`;
+  return `${where}: most in ${shorten(most.function, 40).text}, ${took}.${rest}${merged}`;
 }
 
 /** What threads did in a range of time, by the steps that reach into it: also where no call is kept. */
