@@ -1327,6 +1327,7 @@ export interface components {
             summary: components["schemas"]["IncidentSummary"];
             is_gone: boolean;
             incident: components["schemas"]["Incident"];
+            known: string;
         };
         /**
          * Incident
@@ -1408,6 +1409,7 @@ export interface components {
         RecurrenceAnswer: {
             ok: boolean;
             summary: components["schemas"]["RecurrenceSummary"];
+            known: string;
         };
         /**
          * MetricFindingAnswer
