@@ -52,8 +52,8 @@ LEAST_SEEN = 0.01
 class StoreBudget:
     """Budget of abnormal calls of each node, from what the store was seen to take.
 
-    A writer that is half idle takes all that comes. One that is not divides among its nodes what it can store:
-    those that find little keep all of it, and the others get equal shares of the rest.
+    A writer that is half idle takes all that comes. One that is not divides among its nodes what it can
+    store: those that find little keep all of it, and the others get equal shares of the rest.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -65,7 +65,7 @@ class StoreBudget:
         """Calls per second of each node."""
         self._records_per_s = self._busy_share = 0.0
         self._sums = np.zeros(5)
-        """Sums over transactions: their number, records, squares of these, seconds, and records by seconds."""
+        """Sums over transactions: number, records, squares of records, seconds, and records times seconds."""
 
     def waited(self, seconds: float) -> None:
         """Note that the writer had nothing to do for so long."""
