@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import redis
 
 from chimbuko.runtime.protocol.broker import valkey_server
 from chimbuko.runtime.protocol.runbroker import RunKeys
+from tests.sockets import free_ports
 
 SLOTS = 16_384
 
@@ -66,7 +66,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, nodes: int) -> None:
-        ports = _free_ports(2 * nodes)
+        ports = free_ports(2 * nodes)
         self.nodes = [
             ClusterNode(folder, port, bus_port)
             for port, bus_port in zip(ports[:nodes], ports[nodes:], strict=True)
@@ -114,11 +114,3 @@ def _answers(client: redis.Redis) -> bool:
         return bool(client.ping())
     except redis.ConnectionError:
         return False
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]

@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import uuid
@@ -16,6 +15,7 @@ from pathlib import Path
 from chimbuko.monitor.sampling.identity import start_ticks_of
 from chimbuko.provenance.store.engine import close, open_for_writing
 from tests.encrypted import Certificates
+from tests.sockets import free_ports
 
 PASSWORD = "hush"
 """Of its user ``postgres``."""
@@ -71,9 +71,7 @@ class PostgresqlServer:
                 shutil.chown(self.folder / name, "postgres")
             own = f"-c ssl_cert_file={self.folder}/s.crt -c ssl_key_file={self.folder}/s.key"
             self._settings += f" -c ssl=on {own}"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        [self._port] = free_ports(1)
         self._address = f"postgresql://postgres:{PASSWORD}@127.0.0.1:{self._port}/postgres"
         self._script = ""
         if like is None:

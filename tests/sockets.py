@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import re
+import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,3 +35,20 @@ def listened_on(pid: int) -> list[tuple[str, int]]:
     """Where a process listens: address, as the kernel writes it, and port."""
     known = listening()
     return [known[inode] for inode in sockets_of(pid) if inode in known]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens on.
+
+    They lie below those that the kernel gives to connections: until a server has taken its port, hundreds of
+    connections of other tests may be opened.
+    """
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    found: list[int] = []
+    for port in random.SystemRandom().sample(range(max(lowest - 10_000, 1024), lowest), 1_000):
+        if len(found) == count:
+            break
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    assert len(found) == count, "no free ports"
+    return found

@@ -12,9 +12,14 @@ from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.query.filters import CallFilter, matching_functions, matching_names
 
 
-def wants(wanted: CallFilter, call: CallRecord, calls: Sequence[CallRecord]) -> bool:
-    """Whether a filter wants a call; ``calls`` are all, whose names patterns mean."""
+def matching(wanted: CallFilter, calls: Sequence[CallRecord]) -> list[CallRecord]:
+    """Calls that a filter wants, of all; patterns mean names of all."""
     functions = {frame.function for each in calls for frame in each.call_stack} | {c.function for c in calls}
+    nodes = {each.node for each in calls}
+    return [call for call in calls if _wants(wanted, call, functions, nodes)]
+
+
+def _wants(wanted: CallFilter, call: CallRecord, functions: set[str], nodes: set[str]) -> bool:
     on_path = {frame.function for frame in call.call_stack}
     is_open = call.exit_us == 0
     last_us = float("inf") if is_open else call.entry_us + call.inclusive_us
@@ -22,7 +27,7 @@ def wants(wanted: CallFilter, call: CallRecord, calls: Sequence[CallRecord]) -> 
         "label": lambda label: call.label == label,
         "function": lambda pattern: call.function in matching_functions(pattern, functions),
         "through": lambda pattern: bool(on_path & matching_functions(pattern, functions)),
-        "node": lambda pattern: call.node in matching_names(pattern, {each.node for each in calls}),
+        "node": lambda pattern: call.node in matching_names(pattern, nodes),
         "program": lambda program: call.program == program,
         "rank": lambda rank: call.rank == rank,
         "rank_min": lambda rank: call.rank >= rank,

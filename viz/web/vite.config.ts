@@ -13,5 +13,6 @@ export default defineConfig({
     // A run's page, and the list of the runs of a folder.
     rollupOptions: { input: ['index.html', 'runs.html'] },
   },
-  test: { include: ['test/**/*.test.ts'], environment: 'node' },
+  // A process for each file, with modules of its own, would take five times the CPU time (16 s instead of 3).
+  test: { include: ['test/**/*.test.ts'], environment: 'node', pool: 'threads', isolate: false },
 } as Parameters<typeof defineConfig>[0]);

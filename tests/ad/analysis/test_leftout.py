@@ -19,8 +19,6 @@ from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, StreamNames, TraceStep
 RANK = 1
 MAIN, SOLVE, PART, LEAF = range(4)
 FUNCTIONS = {MAIN: "main", SOLVE: "solve", PART: "part", LEAF: "leaf"}
-learning = pytest.mark.compiled
-"""Marks tests of a program whose usual runtimes are known, which takes 120,000 events."""
 HEALTH = StreamHealth(0, RANK, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
 
 
@@ -97,12 +95,12 @@ ALL = frozenset({SOLVE, PART, LEAF})
 WITHOUT_PART = ALL - {PART}
 
 
-@learning
+@pytest.mark.compiled
 @pytest.mark.parametrize("calls", [1, 3, 50])
 def test_no_call_is_flagged_as_a_callee_is_left_out_and_comes_back(calls: int) -> None:
     """The exclusive time of ``solve`` is 0.3 ms, and 2.3 ms without ``part``, whatever takes turns."""
     program = Program()
-    program.run(30)
+    program.run(30, calls=50)
     program.begin_leaving_out(PART)
     for turn in range(8):
         program.kept = ALL if turn % 2 else WITHOUT_PART
@@ -110,19 +108,19 @@ def test_no_call_is_flagged_as_a_callee_is_left_out_and_comes_back(calls: int) -
     assert program.take_flags() == []
 
 
-@learning
+@pytest.mark.compiled
 def test_the_same_change_is_flagged_where_nothing_says_that_it_is_the_recorders() -> None:
     program = Program()
-    program.run(30)
+    program.run(30, calls=5)
     program.kept = WITHOUT_PART
     program.run(5, calls=3)
     assert {function for function, _ in program.take_flags()} == {"solve"}
 
 
-@learning
+@pytest.mark.compiled
 def test_a_callee_that_is_left_out_in_mid_call_changes_nothing() -> None:
     program = Program()
-    program.run(30)
+    program.run(30, calls=5)
     program.begin_leaving_out(PART, LEAF)
     program.run(2)
     for number in range(200):
@@ -133,11 +131,11 @@ def test_a_callee_that_is_left_out_in_mid_call_changes_nothing() -> None:
     assert program.take_flags() == []
 
 
-@learning
+@pytest.mark.compiled
 @pytest.mark.parametrize("kept", [ALL, WITHOUT_PART])
 def test_delays_are_found_shortly_after_the_change(kept: frozenset[int]) -> None:
     program = Program()
-    program.run(30)
+    program.run(30, calls=5)
     program.begin_leaving_out(PART)
     program.kept = WITHOUT_PART
     program.run(2)
@@ -147,10 +145,9 @@ def test_delays_are_found_shortly_after_the_change(kept: frozenset[int]) -> None
     assert program.take_flags() == [("solve", 20)]
 
 
-@learning
 def test_a_delay_of_a_callee_is_the_callees_where_it_is_recorded() -> None:
     program = Program()
-    program.run(30)
+    program.run(30, calls=5)
     program.begin_leaving_out(PART)
     program.run(2)
     program.call_solve(in_part_us=20_000)
@@ -161,11 +158,10 @@ def test_a_delay_of_a_callee_is_the_callees_where_it_is_recorded() -> None:
     assert program.take_flags() == [("part", 20), ("solve", 30), ("part", 20), ("solve", 20)]
 
 
-@learning
 def test_callers_over_callees_that_are_left_out_are_judged_with_these() -> None:
     """With ``part`` and ``leaf`` left out, ``leaf`` counts as a part of ``solve``."""
     program = Program()
-    program.run(30)
+    program.run(30, calls=5)
     for functions in ((LEAF,), (PART,)):
         program.begin_leaving_out(*functions)
         program.kept -= set(functions)
@@ -179,10 +175,10 @@ def test_callers_over_callees_that_are_left_out_are_judged_with_these() -> None:
     assert program.take_flags() == [("part", 20), ("solve", 40)]
 
 
-@learning
+@pytest.mark.compiled
 def test_calls_that_are_open_as_it_begins_are_not_judged() -> None:
     program = Program()
-    program.run(30)
+    program.run(30, calls=5)
     program.rows.append([0, RANK, 0, 0, SOLVE, program.time_us])
     for _ in range(10):
         program._event(PART, 0)
@@ -196,10 +192,10 @@ def test_calls_that_are_open_as_it_begins_are_not_judged() -> None:
     assert program.take_flags() == []
 
 
-@learning
+@pytest.mark.compiled
 def test_a_process_that_goes_on_knows_what_was_left_out() -> None:
     program = Program()
-    program.run(30)
+    program.run(30, calls=5)
     program.begin_leaving_out(PART)
     program.kept = WITHOUT_PART
     program.run(2)
@@ -222,10 +218,10 @@ def test_statistics_for_others_are_of_the_calls_as_they_are_recorded() -> None:
     assert np.array_equal(ours.table[:, columns], theirs.table[:, columns])
 
 
-@learning
+@pytest.mark.compiled
 def test_inclusive_runtimes_are_judged_as_ever() -> None:
     program = Program(AnalysisConfig(metric="inclusive"))
-    program.run(30)
+    program.run(30, calls=5)
     program.begin_leaving_out(PART)
     program.kept = WITHOUT_PART
     program.call_solve(delay_us=20_000)
@@ -233,11 +229,11 @@ def test_inclusive_runtimes_are_judged_as_ever() -> None:
     assert [flag for flag in program.take_flags() if flag[0] == "solve"] == [("solve", 20)]
 
 
-@learning
+@pytest.mark.compiled
 def test_metadata_that_say_nonsense_are_passed_over() -> None:
     program = Program()
     program.names.metadata[RANK, 0, f"{LEFT_OUT_AT_TIMES}0"] = "x -1 999999999999999999999 2"
-    program.run(30)
+    program.run(30, calls=5)
     program.kept = WITHOUT_PART
     program.run(2)
     assert program.take_flags() == []

@@ -168,6 +168,7 @@ def test_who_gets_the_whole_model_gets_only_news_after_it() -> None:
     server.apply(agent.delta())
     published = broker.publish(server)
     assert published is not None and [name.name for name in published.names] == ["MPI_Send()"]
+    assert (whole.update.version, published.update.version) == (1, 2)
     agent.take(published, broker)
     assert_model(model_of(broker), [(0, 5), (1, 5), (1, 7), (2, 7)])
 
@@ -371,6 +372,10 @@ def test_a_function_with_new_anomalies_is_reported_at_once() -> None:
         frame = server.frame()
     assert frame is not None
     assert [(f.name, f.calls, f.anomalies, f.severity_us) for f in frame.functions] == [("main", 2, 2, 20.0)]
+
+
+def test_a_single_stream_is_in_lockstep_too() -> None:
+    assert [ServerState(lockstep_streams=number).is_lockstep for number in (0, 1)] == [False, True]
 
 
 def test_an_epoch_is_closed_when_all_streams_have_closed_it() -> None:

@@ -17,6 +17,7 @@ import pytest
 import requests
 
 from tests.patience import PATIENCE_S
+from tests.sockets import free_ports
 from tests.viz.asking import wait_until
 from tests.viz.conftest import dashboard
 from tests.viz.made_run import RANKS, MadeRun
@@ -26,17 +27,10 @@ PORTAL = {"Host": "hub.example", "X-Forwarded-Proto": "https"}
 """What a portal in front of Jupyter passes on."""
 
 
-def free_port() -> int:
-    """One that nobody listened on a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def jupyter(tmp_path: Path) -> Iterator[str]:
     """The address of a Jupyter server in the folder above ``chimbuko-runs``."""
-    port = free_port()
+    [port] = free_ports(1)
     options = {"ip": "127.0.0.1", "port": port, "port_retries": 0, "open_browser": False, "allow_root": True}
     options |= {"base_url": "/user/me/", "allow_remote_access": True, "root_dir": str(tmp_path)}
     settings = {"ServerApp": options, "IdentityProvider": {"token": TOKEN}}
@@ -133,7 +127,7 @@ def test_the_launcher_opens_the_runs_of_its_folder(jupyter: str, finished: MadeR
 def test_a_dashboard_is_reached_by_its_port(jupyter: str, finished: MadeRun) -> None:
     pytest.importorskip("jupyter_server_proxy")
     mine = signed_in(jupyter)
-    port = free_port()
+    [port] = free_ports(1)
     words = ["--public-url", f"https://hub.example/user/me/proxy/{port}/"]
     with dashboard(finished, port=port, words=words) as process:
         place = f"http://{jupyter}proxy/{port}/"
