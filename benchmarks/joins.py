@@ -3,8 +3,8 @@
 Run: python -m benchmarks.joins [--agents 9000] [--processes 8]
 
 Services are those of ``chimbuko serve``. Light clients stand for the agents: each opens a connection of its
-own, as an agent does, and another one where it is refused; reports twice a second that it is there; and says
-that it is done when the run ends. Each comes at a moment of chance, as job scripts have it.
+own, as an agent does, and another one where it is refused; reports as often as an agent that it is there; and
+says that it is done when the run ends. Each comes at a moment of chance, as job scripts have it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ from redis.connection import parse_url
 
 from benchmarks.server.wire import command
 from chimbuko.launcher.jobs.script import JOINS_PER_S
-from chimbuko.runtime.protocol.membership import TO_END, Answer
+from chimbuko.runtime.protocol.membership import TO_END, Answer, report_in_s
 from chimbuko.runtime.protocol.runbroker import RunBroker, RunKeys
 from chimbuko.runtime.runs.directory import RunDirectory
 
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
-BEAT_S = 0.5
 LONGEST_S = 300.0
 
 
@@ -79,14 +78,16 @@ async def _report(
     while not has_said:
         answer = msgspec.msgpack.encode(Answer(time.monotonic_ns(), is_done, []))
         writer.write(command(b"HSET", keys.roll_call.encode(), name.encode(), answer))
+        writer.write(command(b"HLEN", keys.roll_call.encode()))
         writer.write(command(b"GET", keys.ending.encode()))
         await reader.readuntil(b"\r\n")
+        agents = int((await reader.readuntil(b"\r\n"))[1:])
         ending = await reader.readuntil(b"\r\n")
         if ending.startswith(b"$") and not ending.startswith(b"$-"):
             ending = await reader.readuntil(b"\r\n")
         has_said, is_done = is_done, ending.strip() == TO_END
         if not is_done:
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(report_in_s(agents))
 
 
 def attend(url: str, run_id: str, numbers: range, within_s: float) -> None:

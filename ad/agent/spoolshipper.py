@@ -9,16 +9,21 @@ from __future__ import annotations
 import time
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
+from chimbuko.ad.calls.selection import NodeBudget
+from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.shortage import StreamPart
 from chimbuko.ad.handoff.spool import SpoolDelivery
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
+from chimbuko.core.arrays import Int64Array
+from chimbuko.core.buckets import BUCKETS
 from chimbuko.core.calls.record import (
     SILENT,
     UNREADABLE_STREAMS,
@@ -100,6 +105,56 @@ class AgentReports(msgspec.Struct, frozen=True):
         self.telemetry.report(is_flushing)
 
 
+BUDGET_PERIOD_S = 1.0
+BEHIND_SHARE = 0.5
+"""Share of its budget that an agent keeps to while findings queue in its spools: the rest is for these."""
+
+
+class StreamBudgets:
+    """Budget of abnormal calls of an agent, of which its streams learn from which severity they record any.
+
+    Parameters
+    ----------
+    streams
+        The agent's streams; the list grows as the supervisor, another thread, finds streams.
+    """
+
+    def __init__(self, streams: list[StreamHandle]) -> None:
+        self._streams = streams
+        self._budget = NodeBudget()
+        self._offered: dict[str, Int64Array] = {}
+        """Number of calls of each severity that each stream had found in all, at the last look."""
+        self._looked_at = time.monotonic()
+        self.per_s: float | None = None
+        """Calls per second that the store takes of this agent; None for all."""
+
+    def spread(self, now_s: float, is_behind: bool) -> None:
+        """Let the streams know, once in a period, from which severity they record calls.
+
+        Parameters
+        ----------
+        is_behind
+            Whether findings queue in the spools.
+        """
+        passed_s = now_s - self._looked_at
+        if passed_s < BUDGET_PERIOD_S:
+            return
+        self._looked_at = now_s
+        streams = list(self._streams)
+        found = np.zeros(BUCKETS, np.int64)
+        for stream in streams:
+            offered = stream.box.offered.copy()
+            # The successor of a process that was killed counts anew what was not committed.
+            found += np.maximum(offered - self._offered.get(stream.key, offered), 0)
+            self._offered[stream.key] = offered
+        per_s = self.per_s
+        if per_s is not None and is_behind:
+            per_s *= BEHIND_SHARE
+        least_us = int(self._budget.least_us(found, passed_s, per_s))
+        for stream in streams:
+            stream.box[Cell.LEAST_US] = least_us
+
+
 class SpoolShipper:
     """Exchange with the broker for all streams of one agent.
 
@@ -129,6 +184,7 @@ class SpoolShipper:
         self._is_store_wanted = self._is_behind = False
         self._quiet_rounds = QUIET_ROUNDS
         self._counted: dict[str, int] = {}
+        self._budgets = StreamBudgets(spools.streams)
 
     def exchange_once(self) -> None:
         """Do one round; raises ``redis.RedisError`` where the broker is away."""
@@ -142,6 +198,8 @@ class SpoolShipper:
             if self._is_flushing or self._is_behind or self._quiet_rounds >= QUIET_ROUNDS:
                 self._ship()
                 self._quiet_rounds = 0
+            if self._notifier is not None:
+                self._budgets.spread(now, self._is_behind)
             self._note_shortages()
             self._report_silence()
             self._reports.report(self._is_flushing)
@@ -190,7 +248,11 @@ class SpoolShipper:
         waiting = [delivery for delivery in self._spools.deliveries if delivery.is_waiting]
         if not waiting:
             return
-        answers = self._client.hmget(self._keys.record_acks, [delivery.key for delivery in waiting])
+        with self._client.pipeline(transaction=False) as pipeline:
+            pipeline.hmget(self._keys.record_acks, [delivery.key for delivery in waiting])
+            pipeline.hget(self._keys.budgets, str(self._broker.writer))
+            answers, budget = pipeline.execute()
+        self._budgets.per_s = None if budget is None else float(budget)
         for delivery, answer in zip(waiting, answers, strict=True):
             if answer is not None:
                 delivery.arrived(int(answer))

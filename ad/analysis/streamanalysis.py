@@ -21,7 +21,7 @@ from chimbuko.ad.calls.threadtimes import ThreadTimes
 from chimbuko.ad.calls.windows import StepFacts, Windows
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, UInt8Array
-from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth
+from chimbuko.core.calls.record import BEYOND_BUDGET, CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.calls.timekind import TimeKind
 from chimbuko.core.config import METRICS, AnalysisConfig
@@ -152,7 +152,8 @@ class StreamAnalysis:
         self._stacks = CallStacks(identity.rank)
         self._reported = ReportedCalls()
         self._counters = Counters(identity.rank, config.watched_counters)
-        self._flood_limit = FloodLimit(config)
+        self.flood_limit = FloodLimit(config)
+        """Limit on what is recorded, with the part of it that the node's budget decides."""
         self._launches = Launches(uncorrelated=config.uncorrelated)
         self._channels = Channels()
         self._windows = Windows(config)
@@ -217,9 +218,11 @@ class StreamAnalysis:
         is_recorded = self._config.records_step(built.of.step.step)
         chosen = self._reported.complete(judged.selection if is_recorded else Selection.none(), stacks)
         counted = chosen if is_recorded else judged.selection
-        kept = self._flood_limit.keep(
+        kept = self.flood_limit.keep(
             chosen, stacks.calls, stacks.carried, stacks.timers, built.interval_us[1]
         )
+        if kept.beyond_budget:
+            self.lose(BEYOND_BUDGET, kept.beyond_budget)
         return _Selected(judged, counted, kept)
 
     def _describe(self, selected: _Selected) -> _Described:

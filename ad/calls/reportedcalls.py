@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -81,5 +83,7 @@ def _ended(rows: npt.NDArray[np.int32], reports: Reports, stacks: CallStacks) ->
 
 def _joined(first: Selection, second: Selection) -> Selection:
     order = np.argsort(np.concatenate((first.rows, second.rows)), kind="stable")
-    parts = (np.concatenate((getattr(first, name), getattr(second, name)))[order] for name in PARALLEL)
-    return Selection(*parts)
+    parts: dict[str, Any] = {
+        name: np.concatenate((getattr(first, name), getattr(second, name)))[order] for name in PARALLEL
+    }
+    return Selection(**parts)

@@ -3,6 +3,9 @@
 ``FloodLimit`` decides which abnormal calls are recorded where a function has very many: the most severe, and
 a certain number per period. It is a token bucket per function, filled by trace time, so that the same calls
 are kept whenever, and by however many agents, the trace is analysed.
+
+``NodeBudget`` decides it for all functions of a live node at once, where the store cannot take all that is
+found: the costliest calls are recorded.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.kernels.label import ALLOWANCE_WIDTH, ROOM, leave_out
-from chimbuko.core.arrays import Float64Array, Int32Array, Table, as_table, grown
+from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Table, as_table, grown
+from chimbuko.core.buckets import BUCKETS, EDGES_US
 from chimbuko.core.calls.recordarrays import COUNTER, MEMBER
 from chimbuko.core.config import AnalysisConfig
 
@@ -84,19 +88,23 @@ class Selection(msgspec.Struct, frozen=True):
     seen: Float64Array
     """Number of calls of the function known when the call was judged."""
     left_out: npt.NDArray[np.int32] = NO_ROWS
-    """Rows of abnormal calls that are not recorded, as there are too many of their function."""
+    """Rows of abnormal calls that are not recorded, as there are too many of their function, or in all."""
+    beyond_budget: int = 0
+    """Number of those for which their functions had room."""
 
     @property
     def flagged(self) -> npt.NDArray[np.int32]:
         """Rows of all abnormal calls."""
         return np.concatenate([self.rows[self.is_anomaly], self.left_out])
 
-    def without(self, left_out: npt.NDArray[np.int32]) -> Selection:
-        """Return the selection without these calls, given by their index."""
+    def without(self, left_out: npt.NDArray[np.int32], beyond_budget: int) -> Selection:
+        """Return the selection without these calls, given by their index, of which so many are beyond the
+        budget.
+        """
         is_kept = np.ones(len(self.rows), np.bool_)
         is_kept[left_out] = False
         kept = {name: getattr(self, name)[is_kept] for name in PARALLEL}
-        return Selection(**kept, left_out=np.sort(self.rows[left_out]))
+        return Selection(**kept, left_out=np.sort(self.rows[left_out]), beyond_budget=beyond_budget)
 
     @classmethod
     def none(cls) -> Selection:
@@ -114,9 +122,18 @@ class FloodLimit:
 
     Never left out is the most severe call of its function so far, nor one that was open across steps: each
     thread has few of these, and they may have been reported while they were open.
+
+    Attributes
+    ----------
+    least_us
+        Severity below which calls are too many for the node; 0 where it has no budget.
+    offered
+        Number of calls of each severity that the node would record without a budget, int64[BUCKETS].
     """
 
     def __init__(self, config: AnalysisConfig) -> None:
+        self.least_us = 0.0
+        self.offered = np.zeros(BUCKETS, np.int64)
         self._most_per_us = config.max_anomalies_per_function / config.period_us
         self._unused = np.zeros(ALLOWANCE_WIDTH)
         self._unused[ROOM] = BURST_PERIODS * config.max_anomalies_per_function
@@ -138,6 +155,7 @@ class FloodLimit:
             return selection
         self._allowances = grown(self._allowances, timers, self._unused)
         left_out = np.empty(len(selection.rows), np.int32)
+        offered = int(self.offered.sum()) if self.least_us else 0
         count = leave_out(
             selection.rows,
             selection.is_anomaly,
@@ -147,7 +165,55 @@ class FloodLimit:
             float(now_us),
             self._most_per_us,
             float(self._unused[ROOM]),
+            float(self.least_us),
             self._allowances,
+            self.offered,
             left_out,
         )
-        return selection.without(left_out[:count]) if count else selection
+        if not count:
+            return selection
+        found = int((selection.is_anomaly & (selection.rows >= carried)).sum())
+        with_room = int(self.offered.sum()) - offered if self.least_us else found - count
+        return selection.without(left_out[:count], with_room - (found - count))
+
+
+SAVED_S = 10.0
+"""Time in seconds for which a node may save what it does not use of its budget, or be ahead of it."""
+
+
+class NodeBudget:
+    """Budget of abnormal calls of one node, where the store cannot take all that nodes find.
+
+    It says from which severity calls are recorded, so that these are the costliest, and that nothing is left
+    out while the node finds less than its budget.
+    """
+
+    def __init__(self) -> None:
+        self._room = 0.0
+        """Number of calls that may be recorded beside those of the next period; below 0 where too many
+        were.
+        """
+        self._at = 0
+        """Bucket of severities from which calls are recorded."""
+
+    def least_us(self, offered: Int64Array, passed_s: float, per_s: float | None) -> float:
+        """Return the severity from which calls are recorded in a period as long as the last one; 0 for all.
+
+        Parameters
+        ----------
+        offered
+            Number of calls of each severity in the last period, int64[BUCKETS], recorded or not.
+        passed_s
+            Length of that period.
+        per_s
+            Calls per second that the store takes of this node; None for all.
+        """
+        if per_s is None:
+            self._room, self._at = 0.0, 0
+            return 0.0
+        saved, earned = SAVED_S * per_s, passed_s * per_s
+        room = self._room + earned - float(offered[self._at :].sum())
+        self._room = min(max(room, -saved), saved)
+        above = offered[::-1].cumsum()
+        self._at = BUCKETS - int((above <= self._room + earned).sum())
+        return float(EDGES_US[self._at]) if self._at else 0.0

@@ -32,12 +32,14 @@ from chimbuko.ad.handoff.shortage import SHORTAGE_BYTES as SHORTAGE_BYTES
 from chimbuko.ad.handoff.shortage import ShortageCells
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.core.arrays import Float64Array, Int64Array, Rows
+from chimbuko.core.buckets import BUCKETS
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.statistics.schema import TableSchema
 from chimbuko.core.traceschema import MAX_TIMERS
 from chimbuko.runtime.protocol.messages import NO_EPOCH
 
 _HEADER_CELLS = 64
+_OFFERED_AT = 1024
 _HEADER_BYTES = mmap.PAGESIZE + SHORTAGE_BYTES
 
 
@@ -75,6 +77,10 @@ class Cell(IntEnum):
     """Flag: 1 once the numbers here mean anything: whoever made the file may have found no room for them."""
     MODEL_EDITION = 14
     """Counter of the models that were put into the inbox."""
+    LEAST_US = 16
+    """Severity in µs from which the stream's abnormal calls are recorded (set by the agent, without the
+    lock).
+    """
     IS_ALL_WRITTEN = 10
     """Flag: 1 once nobody writes the stream any more (set by the agent, without the lock)."""
 
@@ -144,6 +150,8 @@ class ExchangeBox:
         memory = self._memory.memory
         self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
         self._notifier = MappedSemaphore(memory, self._cells.nbytes)
+        self.offered = np.frombuffer(memory, np.int64, BUCKETS, _OFFERED_AT)
+        """Number of abnormal calls of each severity that the stream has found so far (without the lock)."""
         self.shortage = ShortageCells(np.frombuffer(memory, np.uint8, SHORTAGE_BYTES, mmap.PAGESIZE))
         at = _HEADER_BYTES
         self._slots = [OutboxCopy(self._memory, at + number * slot_bytes, schema) for number in (0, 1)]

@@ -59,7 +59,9 @@ def leave_out(
     now_us: float,
     most_per_us: float,
     burst: float,
+    least_us: float,
     allowances: npt.NDArray[np.float64],
+    offered: npt.NDArray[np.int64],
     left_out: npt.NDArray[np.int32],
 ) -> int:
     """Write the indices of selected calls that are too many into ``left_out``, int32[n]; return their number.
@@ -70,10 +72,14 @@ def leave_out(
         Number of first rows of ``calls`` that are not looked at.
     most_per_us, burst
         Rate at which the room of a function grows, and its maximum.
+    least_us
+        Severity from which a call is not too many for the node.
     allowances
         Allowance of each function, float64[timers, 4].
+    offered
+        Receives how many calls of each severity their functions have room for, int64[BUCKETS].
     """
-    is_flood = False
+    is_flood = least_us > 0.0
     for at in range(len(rows)):
         if is_anomaly[at] and rows[at] >= carried:
             allowance = allowances[calls[rows[at]].function]
@@ -95,10 +101,13 @@ def leave_out(
         if is_anomaly[at] and rows[at] >= carried:
             allowance = allowances[calls[rows[at]].function]
             allowance[FOUND] = 0.0
-            if allowance[ROOM] >= 1.0 or severity_us[at] > allowance[HIGHEST_US]:
+            is_highest = severity_us[at] > allowance[HIGHEST_US]
+            has_room = allowance[ROOM] >= 1.0 or is_highest
+            if has_room:
+                offered[bucket_of(severity_us[at])] += 1
                 allowance[ROOM] = max(allowance[ROOM] - 1.0, 0.0)
                 allowance[HIGHEST_US] = max(allowance[HIGHEST_US], severity_us[at])
-            else:
+            if not has_room or (severity_us[at] < least_us and not is_highest):
                 left_out[count] = at
                 count += 1
     return count

@@ -132,8 +132,8 @@ COMMIT_PERIOD_S = 0.05
 COMMIT_SHARE = 0.02
 """Maximum share of the time that commits take: with 5,000 functions one takes some 20 ms."""
 QUIET_PERIODS = 2.9
-"""Number of periods for which steps without abnormal calls wait for a common commit, which then comes with the
-third. With that and fewer wake-ups the reader of a healthy rank takes 2.4 ms for a step of 5,000 rows;
+"""Number of periods for which steps without abnormal calls wait for a common commit, which then comes with
+the third. With that and fewer wake-ups the reader of a healthy rank takes 2.4 ms for a step of 5,000 rows;
 without, 3.5 ms.
 """
 LONGEST_QUIET_S = 3.0

@@ -246,7 +246,10 @@ class StreamProcess:
             entry = self._names.event_type_id(EventType.ENTRY)
             self._recorder.append(step, self._open_calls.entries(entry))
         self._analysis.expect(self._open_calls.new_reports())
+        limit = self._analysis.flood_limit
+        limit.least_us = self._box[Cell.LEAST_US]
         result = self._analysis.analyse(step, self._names)
+        self._box.offered[:] = limit.offered
         self._analysis.read_looks(self._looks.take(result.count.end_us))
         self._uncommitted.add(result)
         self._schedule.note(result, step.size_bytes, self._analysis.steps)

@@ -281,13 +281,13 @@ class NodeAgent:
 
     @contextmanager
     def _heard(self, presence: Presence) -> Iterator[None]:
-        """Say twice a second that the agent is there, also while its processes start or end: on a busy node
+        """Say again and again that the agent is there, also while its processes start or end: on a busy node
         they may take a minute to load their kernels.
         """
         is_over = threading.Event()
 
         def speak() -> None:
-            while not is_over.wait(TICK_S):
+            while not is_over.wait(presence.report_in_s):
                 self._answer = self._say(presence, is_done=False)
 
         speaker = threading.Thread(target=speak, daemon=True)

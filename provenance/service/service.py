@@ -7,6 +7,7 @@ in the log and to the services.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -50,6 +51,7 @@ from chimbuko.provenance.service.storing import Storing
 from chimbuko.provenance.service.writercore import IDLE_S, CopySchedule, WriterCore
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
 from chimbuko.provenance.write.events import MetricFindingsStored, StoreEvent, Tick
+from chimbuko.provenance.write.pace import StoreBudget
 from chimbuko.provenance.write.severecalls import SevereCall
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.storyfile import write_story
@@ -119,6 +121,7 @@ class WriterService:
         self._news: StoredCalls | None = None
         """What the keeper is to know of what was stored last."""
         self._reader = PatientReader(broker)
+        self._budget = StoreBudget(time.monotonic())
         self._entries: dict[Stream, Entries] = {}
         """Entries that came last."""
 
@@ -152,7 +155,10 @@ class WriterService:
         while (instruction := self._core.handle(event)) is not None:
             if isinstance(instruction, GiveUp):
                 raise instruction.error
+            began_s = time.monotonic()
             event = self._tried(instruction)
+            if isinstance(instruction, (Read, Gather, Pause)):
+                self._budget.waited(time.monotonic() - began_s)
         return self._core.is_drained
 
     def _tried(self, instruction: Instruction) -> Event:
@@ -241,7 +247,9 @@ class WriterService:
 
     def _store_records(self, entries: Entries) -> Committed:
         batches = list(self._broker.seal.decoded(entries, _batches))
+        began_s = time.monotonic()
         written = self._storing.records(batches)
+        self._note_stored(batches, time.monotonic() - began_s)
         sequences = {batch.stream: batch.sequence for batch in batches}
         if self._destination.writer:
             self._news = self._forwarding.of(written, sequences, time.monotonic())
@@ -250,6 +258,25 @@ class WriterService:
             return Committed(time.monotonic(), Stream.RECORDS, known)
         ended = any(map(has_ended, written.batches))
         return Committed(time.monotonic(), Stream.RECORDS, sequences, ended, list(written.severe))
+
+    def _note_stored(self, batches: Sequence[RecordBatch], took_s: float) -> None:
+        calls = Counter[str]()
+        for batch in batches:
+            heads = batch.records.head_rows()
+            # A second revision is no second call.
+            calls[batch.health.node] += int(((heads.is_anomaly != 0) & (heads.revision == 1)).sum())
+        self._budget.stored(calls, sum(batch.records.count for batch in batches), took_s)
+
+    def _tell_budget(self) -> None:
+        """Let agents know, once in a period, what the store takes of each."""
+        now_s = time.monotonic()
+        if self._destination.is_keeper or not self._budget.is_due(now_s):
+            return
+        writer, per_s = str(self._destination.writer), self._budget.per_node(now_s)
+        if per_s is None:
+            self._broker.client.hdel(self._broker.keys.budgets, writer)
+        else:
+            self._broker.client.hset(self._broker.keys.budgets, writer, str(per_s))
 
     def _take_stored(self, entries: Entries) -> Committed:
         """Take what other writers have stored, to explain it."""
@@ -297,6 +324,7 @@ class WriterService:
         return FindingsRead(time.monotonic(), sealed)
 
     def _look_around(self) -> Asked:
+        self._tell_budget()
         self._tell(Tick(time.monotonic()))
         request = None
         if self._copies is not None:

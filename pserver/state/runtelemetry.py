@@ -194,7 +194,8 @@ class FlaggedCalls:
             return self._rows[:0]
         changed = distinct(np.concatenate(self._changed))
         self._changed.clear()
-        return self._rows[changed]
+        rows: Rows = self._rows[changed]
+        return rows
 
 
 def renumbered(rows: Rows, numbers: Int64Array) -> Rows:

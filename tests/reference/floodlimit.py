@@ -19,7 +19,7 @@ class SlowLimit:
     at_us: dict[int, int] = field(default_factory=dict)
     highest_us: dict[int, int] = field(default_factory=dict)
 
-    def left_out(self, calls: list[Call], now_us: int, carried: int) -> list[int]:
+    def left_out(self, calls: list[Call], now_us: int, carried: int, least_us: int = 0) -> list[int]:
         """Of the calls of a step, of which the first ``carried`` are of earlier ones."""
         left_out: list[int] = []
         for function in {function for function, *_ in calls}:
@@ -34,6 +34,9 @@ class SlowLimit:
             worst_us, highest_us = calls[rows[0]][1], self.highest_us.get(function, 0)
             most = max(math.floor(room), int(worst_us > highest_us))
             left_out += rows[most:]
+            # The first is the most severe one.
+            first = int(worst_us > highest_us)
+            left_out += [row for row in rows[first:most] if calls[row][1] < least_us]
             self.room[function] = max(room - len(rows[:most]), 0.0)
             self.at_us[function] = now_us
             self.highest_us[function] = max(worst_us, highest_us)

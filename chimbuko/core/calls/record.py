@@ -171,6 +171,7 @@ room.
 UNREADABLE_STREAMS = "streams given up: no memory left for them"
 NO_ROOM_STEPS = "steps missing in the statistics: no room in $TMPDIR"
 NO_ROOM_RECORDS = "records of abnormal calls: no room in $TMPDIR"
+BEYOND_BUDGET = "records of abnormal calls: more than the store can take"
 NO_ROOM_RECORDERS = "flight recorders: no room in $TMPDIR"
 NO_ROOM_OPEN_CALLS = "lists of open calls: no room in $TMPDIR"
 

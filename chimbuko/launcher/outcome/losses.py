@@ -8,6 +8,7 @@ import msgspec
 
 from chimbuko.core.calls.census import TOO_DEEP
 from chimbuko.core.calls.record import (
+    BEYOND_BUDGET,
     NO_ROOM_OPEN_CALLS,
     NO_ROOM_RECORDERS,
     NO_ROOM_RECORDS,
@@ -218,6 +219,10 @@ ADVICE: Mapping[str, str] = {
     UNREADABLE_STREAMS: "raise the limit on memory or address space (ulimit -v), or use more nodes",
     NO_ROOM_STEPS: f"their calls are counted as far as there was room; {_NEEDS_ROOM}",
     NO_ROOM_RECORDS: f"they are counted, and nothing else is kept of them; {_NEEDS_ROOM}",
+    BEYOND_BUDGET: (
+        "the costliest of each node are recorded, and the others counted; take a store on a faster disk, or "
+        "PostgreSQL with --store-writers, or flag less with --min-anomaly"
+    ),
     NO_ROOM_RECORDERS: f"'chimbuko runs recall' has nothing of these ranks; {_NEEDS_ROOM}",
     NO_ROOM_OPEN_CALLS: f"calls of these ranks that hung were not reported; {_NEEDS_ROOM}",
     "launches forgotten before their GPU call": "the GPU is far behind its launches; all else is there",

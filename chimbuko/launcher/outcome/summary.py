@@ -15,7 +15,7 @@ from chimbuko.causes.incidents.drift import Drift
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.census import AT_THE_END, Census, census_of, share_of
 from chimbuko.core.calls.functionnames import shown_name, shown_names
-from chimbuko.core.calls.record import NO_ROOM_RECORDS, StreamHealth
+from chimbuko.core.calls.record import BEYOND_BUDGET, NO_ROOM_RECORDS, StreamHealth
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, UNRESOLVED
 from chimbuko.core.units import format_duration_us, number_of
@@ -127,7 +127,8 @@ class Summary(msgspec.Struct, frozen=True):
     losses: dict[str, int]
     """Rows or calls not used, by kind, over all streams."""
     dropped: int
-    """Anomalies that are counted, but not recorded: too many of their function, or no room in a spool."""
+    """Anomalies that are counted, but not recorded: too many of their function, more than the store can take,
+    or no room in a spool."""
     broken_streams: list[str]
     """Streams whose end is missing: their program was killed, or they could not be read to it."""
     unread_streams: list[str]
@@ -176,6 +177,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Streams of which something was lost, by node and rank."""
     lost_agents: list[str] = []
     """Agents on other nodes of which nothing was heard at the end."""
+    dropped_of: dict[str, int] = {}
+    """Those that are counted, but not recorded, by function, the most first."""
 
     @property
     def reduction(self) -> float:
@@ -191,6 +194,9 @@ def summarize(run: RunDirectory, problems: list[str]) -> Summary:
 
 def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> Summary:
     health = provenance.health()
+    dropped = Counter[str]()
+    for item in provenance.dropped():
+        dropped[item.function] += item.anomalies
     elsewhere_bytes = bytes_elsewhere(run.used_store_url(provenance.run()), provenance.run().id)
     known = provenance.function_statistics()
     functions = [f for f in known if f.anomalies]
@@ -218,7 +224,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         elsewhere_bytes=elsewhere_bytes,
         gap_steps=sum(stream.gap_steps for stream in health),
         losses=_total_losses(health),
-        dropped=sum(item.anomalies for item in provenance.dropped()),
+        dropped=dropped.total(),
+        dropped_of=dict(dropped.most_common()),
         broken_streams=[f"{s.program}:{s.rank}" for s in health if s.state != "ended"],
         unread_streams=[f"{s.program}:{s.rank}" for s in health if s.state != "ended" and s.source],
         census=census_of(health),
@@ -308,6 +315,7 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.ranks:
         lines += loss_lines(losses_of(summary), _without_loss(summary.census, _reservations(summary)))
         lines += place_lines(summary.lossy)
+    lines += _only_counted_lines(summary.dropped_of)
     lines += [
         f"Unresolved: {number_of(number, 'functions')} of {program}, known by address only; "
         f"{'; '.join(summary.unnamed.get(program, ['see the logs of the run']))}"
@@ -321,6 +329,20 @@ def summary_lines(summary: Summary) -> list[str]:
     run = shlex.quote(summary.run)
     lines.append(f"Look again: chimbuko view {run}   or   chimbuko query {run}")
     return lines
+
+
+def _only_counted_lines(dropped_of: Mapping[str, int]) -> list[str]:
+    """Return a line that names the functions with abnormal calls that are not recorded."""
+    if not dropped_of:
+        return []
+    most = list(dropped_of)[:MOST_SHOWN]
+    named = ", ".join(
+        f"{dropped_of[name]:,} of {shown}" for name, shown in zip(most, map(shown_name, most), strict=True)
+    )
+    others = len(dropped_of) - len(most)
+    rest = sum(dropped_of.values()) - sum(dropped_of[name] for name in most)
+    more = f", {rest:,} of {number_of(others, 'functions')} more" if others else ""
+    return [f"Only counted: {named}{more}"]
 
 
 def _abnormal_lines(summary: Summary) -> list[str]:
@@ -438,7 +460,8 @@ def losses_of(summary: Summary) -> list[Loss]:
     losses += [counted(kind, number) for kind, number in summary.losses.items()]
     if summary.gap_steps:
         losses.append(counted(_gaps(summary.transport), summary.gap_steps))
-    too_many = summary.dropped - summary.losses.get(NO_ROOM_RECORDS, 0)
+    elsewhere = sum(summary.losses.get(kind, 0) for kind in (NO_ROOM_RECORDS, BEYOND_BUDGET))
+    too_many = summary.dropped - elsewhere
     if too_many > 0:
         losses.append(unrecorded(too_many))
     # Of those whose source has ended in order the census says what is missing.

@@ -31,9 +31,9 @@ from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 BROKER_NAME = "chimbuko.broker"
 """Name of a private broker's process, so that it counts as one of ours whichever run it serves."""
 START_TIMEOUT_S = 10.0
-MOST_CLIENTS = 20_000
-"""Maximum number of clients of a private broker, if the system lets it open so many files; the default of
-10,000 is too low for 10,000 agents.
+MOST_CLIENTS = 40_000
+"""Maximum number of clients of a private broker, if the system lets it open so many files: each of 10,000
+agents has three connections.
 """
 REDIS_PORT = 6379
 _USER, _KEEPER = "chimbuko", "chimbuko-keeper"

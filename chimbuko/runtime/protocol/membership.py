@@ -1,7 +1,8 @@
 """Membership of nodes' agents in a run, and when the run shall end, over the broker.
 
-Each agent reports twice a second that it is there, so a broker that was started again knows soon, and the
-agent learns in the same round trip whether the run is to come to an end.
+Each agent reports twice a second that it is there, or less often where they are thousands, so a broker that
+was started again knows soon, and the agent learns in the same round trip whether the run is to come to an
+end.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.protocol.telemetry import SilentAgents
 
 SILENT_AFTER_S = 8.0
-"""Time in seconds after which an agent counts as silent: as it reports twice a second, its node, or the way
-there, has a problem.
+"""Time in seconds after which an agent counts as silent: as it reports three times in it at least, its node,
+or the way there, has a problem.
+"""
+REPORT_S = 0.5
+MOST_REPORTS_PER_S = 4_000.0
+"""Reports that all agents together make in a second, as far as none counts as silent: they take a third of a
+core where they come in over TLS.
 """
 LOST_AFTER_S = 60.0
 """Time in seconds after which a silent agent is not waited for."""
@@ -59,6 +65,8 @@ class Presence:
     def __init__(self, broker: RunBroker, agent: str) -> None:
         self._client, self._keys = broker.client, broker.keys
         self._agent = agent
+        self.report_in_s = REPORT_S
+        """Time until its next report, in seconds."""
 
     def say(self, is_done: bool, problems: list[str]) -> bool:
         """Report that the agent is there, or done; return whether the run is to come to an end."""
@@ -66,8 +74,15 @@ class Presence:
         with self._client.pipeline(transaction=False) as pipeline:
             pipeline.hset(self._keys.roll_call, self._agent, answer)
             pipeline.get(self._keys.ending)
-            _, ending = pipeline.execute()
+            pipeline.hlen(self._keys.roll_call)
+            _, ending, agents = pipeline.execute()
+        self.report_in_s = report_in_s(agents)
         return bool(ending == TO_END)
+
+
+def report_in_s(agents: int) -> float:
+    """Return the time between two reports of one of so many agents, in seconds."""
+    return min(max(REPORT_S, agents / MOST_REPORTS_PER_S), SILENT_AFTER_S / 3)
 
 
 class Membership:

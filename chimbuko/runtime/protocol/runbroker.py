@@ -78,6 +78,10 @@ class RunKeys:
         """
         self.record_acks = begin + "record-acks"
         """Hash: stream key to the last batch sequence that is committed in the store."""
+        self.budgets = begin + "budgets"
+        """Hash: number of a writer to the abnormal calls per second that it takes of each of its agents,
+        where it cannot take all that they find.
+        """
         self.statistics = begin + "statistics"
         """Stream of ``RunStatistics``, server to store, which removes what it has written."""
         self.wake = begin + "wake"
@@ -178,10 +182,13 @@ class RunBroker:
         Keys of the run there; other runs may have theirs beside them.
     seal
         Header of the run's messages, which encodes them and refuses those of others.
+    writer
+        Number of the writer that this process is, or that stores what it finds; 0 for the only one.
     """
 
     def __init__(self, client: redis.Redis, run_id: str, writer: int = 0, leaf: int = 0) -> None:
         self.client = client
+        self.writer = writer
         self.keys = RunKeys(run_id, writer, leaf)
         self.seal = Seal(run_id)
 

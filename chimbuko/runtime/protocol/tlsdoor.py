@@ -1,6 +1,7 @@
 """Door of a broker for other nodes: it takes connections over TLS, and passes what is in them to the broker.
 
-The broker that comes with us speaks no TLS itself.
+The broker that comes with us speaks no TLS itself. Several processes take connections from one queue, as one
+of them spends 0.8 ms of CPU time on each that comes, and 0.08 ms on each question.
 """
 
 from __future__ import annotations
@@ -8,20 +9,28 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import resource
+import signal
+import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
 from contextlib import suppress
 from functools import partial
 
-from chimbuko.runtime.process.lifetime import say_ready
+from chimbuko.runtime.process.lifetime import die_with_parent, say_ready
 from chimbuko.runtime.process.unnamedfile import unnamed_file
 
 CERTIFICATE_VARIABLE = "CHIMBUKO_DOOR_CERTIFICATE"
 """Environment variable with certificate and private key, as PEM."""
 HANDSHAKE_S = 10.0
 """Maximum time that a client may take for its handshake, in seconds."""
-WAITING_CLIENTS = 1_000
-"""Maximum number of clients that wait to be taken: the agents of a job come at the same time."""
+WAITING_CLIENTS = 4_096
+"""Maximum number of clients that wait to be taken, if the system lets so many (``net.core.somaxconn``): the
+agents of a job come at the same time.
+"""
+MOST_PROCESSES = 4
+CORES_EACH = 4
+"""Number of cores for which there is a process more."""
 _AT_ONCE = 1 << 16
 _BUFFER_BYTES = 1 << 14
 """Size of a connection's buffer, that of a record of TLS: asyncio's own takes 256 kB for each agent."""
@@ -33,10 +42,32 @@ def main() -> None:
     parser.add_argument("--address", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--target", required=True, help="Path of the broker's socket, or its HOST:PORT.")
+    cores = len(os.sched_getaffinity(0))
+    processes = min(1 + cores // CORES_EACH, MOST_PROCESSES)
+    parser.add_argument("--processes", type=int, default=processes, help="Processes that take connections.")
     options = parser.parse_args()
     context = _context(os.environ.pop(CERTIFICATE_VARIABLE))
     SSLProtocol.max_size = _BUFFER_BYTES
-    asyncio.run(_serve(options.address, options.port, options.target, context))
+    open_more_files()
+    family = socket.AF_INET6 if ":" in options.address else socket.AF_INET
+    listening = socket.create_server((options.address, options.port), family=family, backlog=WAITING_CLIENTS)
+    for _ in range(options.processes - 1):
+        if os.fork() == 0:
+            die_with_parent(signal.SIGKILL)
+            break
+    else:
+        # Clients of a process that has ended come again: all of them begin anew, or each had more to do.
+        signal.signal(signal.SIGCHLD, lambda *_: os._exit(1))
+        say_ready(port=listening.getsockname()[1])
+    asyncio.run(_serve(listening, options.target, context))
+
+
+def open_more_files() -> None:
+    """Let this process open as many files as it may: each connection takes two, and by default systems let
+    one open 1,024.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _context(certificate: str) -> ssl.SSLContext:
@@ -52,16 +83,14 @@ def _context(certificate: str) -> ssl.SSLContext:
     return context
 
 
-async def _serve(address: str, port: int, target: str, context: ssl.SSLContext) -> None:
+async def _serve(listening: socket.socket, target: str, context: ssl.SSLContext) -> None:
     server = await asyncio.start_server(
         partial(_pass_on, target),
-        address,
-        port,
+        sock=listening,
         ssl=context,
         ssl_handshake_timeout=HANDSHAKE_S,
         backlog=WAITING_CLIENTS,
     )
-    say_ready(port=server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.selection import BURST_PERIODS, FloodLimit, Selection
+from chimbuko.ad.calls.selection import BURST_PERIODS, SAVED_S, FloodLimit, NodeBudget, Selection
 from chimbuko.ad.kernels.stack import CALL
-from chimbuko.core.arrays import Table, as_table
+from chimbuko.core.arrays import Int64Array, Table, as_table
+from chimbuko.core.buckets import BUCKETS, EDGES_US
 from chimbuko.core.config import AnalysisConfig
 from tests.reference.floodlimit import Call, SlowLimit
 
@@ -42,6 +43,7 @@ steps = st.lists(
         st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9), st.booleans()), max_size=80),
         st.sampled_from([0, 500, 1000, 7000]),
         st.integers(0, 5),
+        st.integers(0, 10),
     ),
     max_size=8,
 )
@@ -49,12 +51,13 @@ steps = st.lists(
 
 @settings(deadline=None)
 @given(steps)
-def test_like_a_slow_one(steps: list[tuple[list[Call], int, int]]) -> None:
+def test_like_a_slow_one(steps: list[tuple[list[Call], int, int, int]]) -> None:
     limit, slow, now_us = FloodLimit(CONFIG), SlowLimit(MOST / 1000, BURST), 0
-    for calls, passed_us, carried in steps:
+    for calls, passed_us, carried, least_us in steps:
         now_us += passed_us
+        limit.least_us = least_us
         left = kept(limit, calls, now_us, carried)
-        assert left.left_out.tolist() == slow.left_out(calls, now_us, carried)
+        assert left.left_out.tolist() == slow.left_out(calls, now_us, carried, least_us)
         assert sorted([*left.rows.tolist(), *left.left_out.tolist()]) == list(range(len(calls)))
         assert left.severity_us.tolist() == [calls[row][1] for row in left.rows]
 
@@ -97,3 +100,79 @@ def test_what_is_recorded_of_one_function_does_not_depend_on_the_others(cuts: li
         mine = kept(alone, [call for call in calls[begin:end] if call[0] == 3], begin)
         of_three = [calls[begin + row][1] for row in left.rows if calls[begin + row][0] == 3]
         assert of_three == mine.severity_us.tolist()
+
+
+def counted(severities_us: list[int]) -> Int64Array:
+    return np.bincount(np.searchsorted(EDGES_US, severities_us, "right") - 1, minlength=BUCKETS)
+
+
+severities = st.lists(st.integers(1, 10_000), max_size=60)
+SEVERE_US = 4096
+
+
+@given(st.lists(severities, max_size=8))
+def test_a_function_offers_what_it_records_without_a_budget(steps: list[list[int]]) -> None:
+    limited, free = FloodLimit(CONFIG), FloodLimit(CONFIG)
+    limited.least_us = SEVERE_US
+    recorded: list[int] = []
+    for now_us, severities_us in enumerate(steps):
+        calls = [(0, severity, True) for severity in severities_us]
+        recorded += [int(one) for one in kept(free, calls, now_us).severity_us]
+        kept(limited, calls, now_us)
+    assert limited.offered.tolist() == free.offered.tolist() == counted(recorded).tolist()
+
+
+periods = st.lists(st.tuples(severities, st.sampled_from([1.0, 1.5, 2.0])), max_size=30)
+
+
+@given(periods, st.floats(0.1, 100.0))
+def test_nothing_is_left_out_below_the_budget(found: list[tuple[list[int], float]], per_s: float) -> None:
+    budget = NodeBudget()
+    for severities_us, passed_s in found:
+        within = severities_us[: int(passed_s * per_s)]
+        assert budget.least_us(counted(within), passed_s, per_s) == 0.0
+
+
+@given(periods, st.floats(0.1, 100.0))
+def test_no_more_than_the_budget_is_recorded_and_what_was_saved(
+    found: list[tuple[list[int], float]], per_s: float
+) -> None:
+    budget, least_us, recorded, passed_s = NodeBudget(), 0.0, 0, 0.0
+    for severities_us, _ in found:
+        recorded += sum(severity >= least_us for severity in severities_us)
+        passed_s += 1.0
+        least_us = budget.least_us(counted(severities_us), 1.0, per_s)
+        allowed = per_s * (passed_s + 1.0)
+        # The first finds came before anybody could know that they are too many; so are those of any period
+        # beyond the ones of the last, which it was taken to be like.
+        surprise = sum(len(one) for one, _ in found)
+        assert recorded <= allowed + surprise
+        next_ones = sum(severity >= least_us for severity in severities_us)
+        assert next_ones <= max(allowed - recorded, per_s * (1 + SAVED_S)) + 1e-6
+
+
+def test_a_steady_flood_is_recorded_as_the_budget_has_it_and_the_costliest_of_it() -> None:
+    generator, budget = np.random.default_rng(5), NodeBudget()
+    least_us, recorded, left_out = 0.0, list[int](), list[int]()
+    for _ in range(200):
+        severities_us = generator.integers(1_000, 1_000_000, 500).tolist()
+        recorded += [one for one in severities_us if one >= least_us]
+        left_out += [one for one in severities_us if one < least_us]
+        least_us = budget.least_us(counted(severities_us), 1.0, 50.0)
+    assert 0.9 * 200 * 50 < len(recorded) < 1.2 * 200 * 50
+    costliest = sorted(recorded + left_out)[-len(recorded) :]
+    assert sum(recorded) > 0.9 * sum(costliest)
+
+
+def test_of_a_flood_of_calls_that_are_all_alike_the_budget_is_recorded() -> None:
+    budget, least_us, recorded = NodeBudget(), 0.0, 0
+    for _ in range(100):
+        recorded += 500 if least_us <= 5_000 else 0
+        least_us = budget.least_us(counted([5_000] * 500), 1.0, 50.0)
+    assert recorded == pytest.approx(100 * 50, abs=2 * 500)
+
+
+def test_without_a_limit_all_is_recorded_again() -> None:
+    budget, flood = NodeBudget(), counted([2_000] * 900 + [9_000] * 5)
+    assert budget.least_us(flood, 1.0, 10.0) > 2_000
+    assert budget.least_us(flood, 1.0, None) == 0.0

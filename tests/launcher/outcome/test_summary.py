@@ -12,13 +12,20 @@ import msgspec
 import pytest
 
 from chimbuko.ad.calls.stacks import LOSS_NAMES
-from chimbuko.core.calls.record import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
+from chimbuko.core.calls.record import (
+    BEYOND_BUDGET,
+    NO_ROOM_RECORDS,
+    UNREAD_STREAMS,
+    Metadata,
+    StepCount,
+    StreamHealth,
+)
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.sourcecensus import SourceCensus
 from chimbuko.core.traceschema import ENDING, UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
 from chimbuko.core.units import number_of
 from chimbuko.launcher.outcome.losses import ADVICE, Loss, LossyStream, loss_lines, place_lines, report_lines
-from chimbuko.launcher.outcome.summary import Summary, slow_lines, summarize, summary_lines
+from chimbuko.launcher.outcome.summary import MOST_SHOWN, Summary, slow_lines, summarize, summary_lines
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RunStatistics
@@ -268,6 +275,21 @@ def test_what_there_was_no_room_for_comes_with_its_remedy_and_counts_once(summar
     assert f"7 {NO_ROOM_RECORDS}" in lost and number_of(1, UNREAD_STREAMS) in lost
     assert "records of 2 anomalies, too many of their functions" in lost
     assert any("set TMPDIR" in line for line in lines)
+
+
+def test_functions_whose_calls_are_only_counted_are_named(summary_of: Summarize) -> None:
+    of = {f"f{n}": 2_000 // (1 + n) for n in range(MOST_SHOWN + 2)}
+    losses = {BEYOND_BUDGET: 1_500}
+    known = summary_of([function("main", 1, 1e6)], losses=losses)
+    lines = summary_lines(msgspec.structs.replace(known, dropped=sum(of.values()), dropped_of=of))
+    (named,) = (line for line in lines if line.startswith("Only counted: "))
+    assert named.startswith("Only counted: 2,000 of f0, 1,000 of f1")
+    rest = sum(list(of.values())[MOST_SHOWN:])
+    assert named.endswith(f", {rest:,} of 2 functions more")
+    (lost,) = (line for line in lines if line.startswith(("Lost: ", "Call data: ")))
+    assert f"1,500 {BEYOND_BUDGET}" in lost
+    assert f"records of {sum(of.values()) - 1_500:,} anomalies, too many of their functions" in lost
+    assert any("--store-writers" in line for line in lines)
 
 
 def test_all_that_is_left_in_the_folder_counts(summary_of: Summarize) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -16,6 +20,7 @@ import pytest
 import redis
 
 from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.runtime.protocol import tlsdoor
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.brokerdoor import BrokerDoor
 from chimbuko.runtime.protocol.certificate import new_certificate
@@ -90,6 +95,55 @@ def test_it_opens_again_at_its_port_and_elsewhere_with_another_certificate(
         elsewhere.close()
 
 
+@pytest.fixture
+def door_of_three(broker: PrivateBroker) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    certificate = new_certificate(ADDRESS)
+    words = ["--address", ADDRESS, "--port", "0", "--target", urlsplit(broker.url).path, "--processes", "3"]
+    with subprocess.Popen(
+        [sys.executable, "-m", tlsdoor.__name__, *words],
+        env=os.environ | {tlsdoor.CERTIFICATE_VARIABLE: certificate.text + certificate.key},
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        ),
+    ) as process:
+        assert process.stdout is not None
+        port = json.loads(process.stdout.readline())["port"]
+        inside = urlsplit(broker.url)
+        pinned = quote(certificate.text, safe="")
+        yield process, f"rediss://{inside.username}:{inside.password}@{ADDRESS}:{port}/0?ssl_ca_data={pinned}"
+        process.kill()
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_several_processes_take_more_clients_than_one_has_files_at_first(
+    door_of_three: tuple[subprocess.Popen[str], str],
+) -> None:
+    process, url = door_of_three
+    assert len(children_of(process.pid)) == 2
+    with ExitStack() as stack:
+        # Two files each, and a few more: a limit of 256 would stop this at some 120.
+        clients = [stack.enter_context(connect(url)) for _ in range(150)]
+        assert all(client.ping() for client in clients)
+
+
+def test_a_door_one_of_whose_processes_ends_is_opened_anew(
+    door_of_three: tuple[subprocess.Popen[str], str],
+) -> None:
+    process, _ = door_of_three
+    others = children_of(process.pid)
+    os.kill(others[0], signal.SIGKILL)
+    assert process.wait(PATIENCE_S) == 1
+    deadline_s = time.monotonic() + PATIENCE_S
+    while Path(f"/proc/{others[1]}").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{others[1]}").exists()
+
+
 def test_a_broker_that_comes_back_is_found_behind_it(broker: PrivateBroker, door: BrokerDoor) -> None:
     with connect(door.url) as client:
         broker.start()
@@ -102,7 +156,7 @@ def test_a_broker_that_comes_back_is_found_behind_it(broker: PrivateBroker, door
 def test_a_port_that_is_taken_is_said(broker: PrivateBroker, tmp_path: Path) -> None:
     with socket.create_server((ADDRESS, 0)) as taken:
         door = BrokerDoor(tmp_path, ADDRESS, taken.getsockname()[1])
-        with pytest.raises(ServiceError, match="address already in use"):
+        with pytest.raises(ServiceError, match="Address already in use"):
             door.open(broker.url)
 
 

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from chimbuko.runtime.protocol.broker import PrivateBroker
-from chimbuko.runtime.protocol.membership import Membership, Presence, ask_to_end, silent_agents
+from chimbuko.runtime.protocol.membership import (
+    SILENT_AFTER_S,
+    Membership,
+    Presence,
+    ask_to_end,
+    report_in_s,
+    silent_agents,
+)
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 
@@ -34,6 +41,17 @@ def test_a_run_is_over_when_all_agents_are_done(client: RunBroker) -> None:
     second.say(True, [])
     membership.look()
     assert membership.is_over and membership.problems == ["a reader ended early"]
+
+
+def test_thousands_of_agents_report_less_often_and_none_counts_as_silent(client: RunBroker) -> None:
+    assert report_in_s(1) == report_in_s(1_000) == 0.5
+    for agents in (9_000, 100_000):
+        assert agents / report_in_s(agents) <= max(4_000, 3 * agents / SILENT_AFTER_S) + 1
+        assert 3 * report_in_s(agents) <= SILENT_AFTER_S
+    client.client.hset(client.keys.roll_call, mapping={f"agent-{one}": b"" for one in range(8_999)})
+    presence = Presence(client, "agent-a")
+    presence.say(False, [])
+    assert presence.report_in_s == pytest.approx(2.25)
 
 
 def test_a_run_without_agents_is_over_when_it_is_to_end(client: RunBroker) -> None:
