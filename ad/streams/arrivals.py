@@ -87,7 +87,7 @@ class Arrivals:
         self._paths: dict[Path, _Path] = {}
         self._looks = 0
         self._settled: list[str] = []
-        """Names in the folder where all that they are is taken, and none of them can become another stream."""
+        """Names in the folder when all that they are was taken, and none could become another stream."""
 
     def look(self) -> list[Arrival]:
         """Return streams that are not taken yet, sorted by program and rank; none if the folder is
