@@ -168,6 +168,10 @@ def _read(path: str) -> str:
 
 
 PERIOD_S = 10.0
+MEMORY_SHARE = 0.001
+"""Maximum share of the time that is spent on looks at the memory of processes: the kernel walks through all
+pages of one for 1.4 ms, and there is a reader for each rank.
+"""
 COUNTER_GROWTH = 1.1
 """Growth factor of a counter's values after which its totals are reported again: 145 times in a million
 values.
@@ -198,6 +202,8 @@ class AgentTelemetry:
         """Number of values when a counter was last reported, by stream and counter."""
         self._reported_at = 0.0
         self._has_reported_last = False
+        self._pss_bytes = 0
+        self._memory_due_s = 0.0
 
     def note(self, stream: StreamHandle, steps: list[StepCount], counters: list[CounterStatistics]) -> None:
         """Note the steps that a stream has analysed, and totals of its counters where they are due; the
@@ -232,13 +238,21 @@ class AgentTelemetry:
             AgentFigures(
                 node=self._node,
                 streams=sum(not stream.is_over for stream in streams),
-                pss_bytes=memory_bytes(pids),
+                pss_bytes=self._memory_bytes(now, pids),
                 cpu_s=taken_s,
                 spool_bytes=spool_bytes(stream.delivery.folder for stream in streams),
                 lag_s=self._lag.take_s(),
                 loads=self._loads.intervals(),
             )
         )
+
+    def _memory_bytes(self, now_s: float, pids: list[int]) -> int:
+        """Return the memory of processes as of the last look at it, which is taken anew where it is due."""
+        if now_s >= self._memory_due_s:
+            began_s = time.thread_time()
+            self._pss_bytes = memory_bytes(pids)
+            self._memory_due_s = now_s + (time.thread_time() - began_s) / MEMORY_SHARE
+        return self._pss_bytes
 
     def _has_grown(self, stream: str, counter: CounterStatistics) -> bool:
         return counter.n > COUNTER_GROWTH * self._reported.get((stream, counter.name), 0.0)

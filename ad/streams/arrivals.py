@@ -86,6 +86,8 @@ class Arrivals:
         self._is_ours = is_ours
         self._paths: dict[Path, _Path] = {}
         self._looks = 0
+        self._settled: list[str] = []
+        """Names in the folder when all that they are was taken, and none could become another stream."""
 
     def look(self) -> list[Arrival]:
         """Return streams that are not taken yet, sorted by program and rank; none if the folder is
@@ -96,13 +98,18 @@ class Arrivals:
             names = os.listdir(self._folder)
         except OSError:
             return []
+        if names == self._settled:
+            return []
         contacts = {name for name in names if name.endswith(CONTACT_SUFFIX)}
         for path, known in self._paths.items():
             if known.contacts and path.name + CONTACT_SUFFIX not in contacts:
                 known.is_free = True
         # Files that were set aside come first: whether a path is free depends on its current files.
-        names.sort(key=lambda name: name.endswith(".bp"))
-        found = [arrival for name in names for arrival in self._arrived(name)]
+        in_order = sorted(names, key=lambda name: name.endswith(".bp"))
+        found = [arrival for name in in_order for arrival in self._arrived(name)]
+        is_settled = not (found or contacts or any(known.is_free for known in self._paths.values()))
+        # Four times a second there is mostly nothing new, and to look at each of 40 ranks takes 1 ms.
+        self._settled = names if is_settled else []
         return sorted(found, key=lambda arrival: arrival.name)
 
     def take(self, arrival: Arrival, first_rank: int) -> None:

@@ -5,7 +5,8 @@ Run: python -m benchmarks.whole [--only PART ...] [--rounds N] [--processes] [--
 
 CPU-seconds are user and system time of all processes below the command, also of those that outlive their
 parents, as the kernel counts them. Memory is the most that all have had at a time, proportional (what they
-share is counted once). ``{folder}`` in a command is a new folder each time, and what is left in it counts.
+share is counted once). Processes of a live program count for neither. ``{folder}`` in a command is a new
+folder each time, and what is left in it counts.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def as_tables(results: list[Result], with_processes: bool = False) -> str:
         texts.append(table(("command", "beyond", "of it", "CPU time"), beyond))
     if with_processes:
         by_process = [row for result in results for row in _by_process(result)]
-        texts.append(table(("command", "process", "CPU s"), by_process))
+        texts.append(table(("command", "process", "CPU s", "PSS MB"), by_process))
     return "\n\n".join(texts)
 
 
@@ -107,13 +108,16 @@ def _beyond(result: Result, base: Result) -> tuple[str, ...]:
 def _by_process(result: Result) -> list[tuple[str, ...]]:
     names = Counter(name for cost in result.costs for name in cost.cpu_s_by_process)
     medians = {
-        name: statistics.median(cost.cpu_s_by_process.get(name, 0.0) for cost in result.costs)
+        name: (
+            statistics.median(cost.cpu_s_by_process.get(name, 0.0) for cost in result.costs),
+            statistics.median(cost.pss_mb_by_process.get(name, 0.0) for cost in result.costs),
+        )
         for name in names
     }
     return [
-        (result.case.name, name, f"{seconds:.2f}")
-        for name, seconds in sorted(medians.items(), key=lambda item: -item[1])
-        if seconds >= 0.01
+        (result.case.name, name, f"{seconds:.2f}", f"{pss_mb:.1f}")
+        for name, (seconds, pss_mb) in sorted(medians.items(), key=lambda item: item[1], reverse=True)
+        if seconds >= 0.01 or pss_mb >= 1.0
     ]
 
 
@@ -123,7 +127,7 @@ def main() -> None:
     parser.add_argument("commands", nargs="*", metavar="NAME=COMMAND")
     parser.add_argument("--only", metavar="PART", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--processes", action="store_true", help="also print whose the CPU time was")
+    parser.add_argument("--processes", action="store_true", help="also print whose all this was")
     parser.add_argument("--json", action="store_true", help="print all that was measured as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -36,10 +36,12 @@ class Cost:
     began_s: float | None
     """Until the program said that it runs."""
     pss_mb: float
-    """The most that all processes have had at a time."""
+    """The most that all processes have had at a time, without those of the application."""
     left_bytes: int
     """In the command's folder."""
     cpu_s_by_process: dict[str, float]
+    pss_mb_by_process: dict[str, float]
+    """At the time of the most."""
 
 
 def measure(case: Case) -> Cost:
@@ -62,7 +64,7 @@ def _measured(case: Case) -> Cost | str:
     folder = Path(tempfile.mkdtemp(prefix="chimbuko-whole-"))
     # What outlives its parent becomes this process's child, and is waited for.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    samples = _Samples(os.getpid())
+    samples = _Samples(os.getpid(), case.application)
     began_s, began_ns = time.monotonic(), time.time_ns()
     began = folder / "began"
     # As a user has it: without compiled modules each start compiles them, and takes 60 MB more.
@@ -95,18 +97,27 @@ def _measured(case: Case) -> Cost | str:
     named = dict(samples.cpu_s_by_name())
     named["short-lived"] = max(cpu_s - sum(named.values()), 0.0)
     cpu_s -= sum(named.pop(name, 0.0) for name in case.application)
-    return Cost(cpu_s, wall_s, until_s, samples.most_pss_mb, left, named)
+    pss_mb = dict(samples.most_pss_mb)
+    return Cost(cpu_s, wall_s, until_s, sum(pss_mb.values()), left, named, pss_mb)
 
 
 class _Samples:
-    """Looks again and again at all processes below one: whose the CPU time is, and what memory they take."""
+    """Looks again and again at all processes below one: whose the CPU time is, and what memory they take.
 
-    def __init__(self, root: int) -> None:
+    Parameters
+    ----------
+    application
+        Names of processes whose memory does not count.
+    """
+
+    def __init__(self, root: int, application: Sequence[str]) -> None:
         self._root = root
+        self._application = application
         self._seen: dict[int, tuple[str, float]] = {}
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
-        self.most_pss_mb = 0.0
+        self.most_pss_mb: Counter[str] = Counter()
+        """PSS by what processes are, when all together had most."""
 
     def __enter__(self) -> _Samples:
         self._thread.start()
@@ -138,8 +149,17 @@ class _Samples:
                 name = _name_of(words) if words != [""] else self._seen.get(pid, ("?",))[0]
                 self._seen[pid] = name, cpu_s
             if number % MEMORY_EVERY == 0:
-                self.most_pss_mb = max(self.most_pss_mb, sum(map(_pss_mb, pids)))
+                self._look_at_memory(pids)
             number += 1
+
+    def _look_at_memory(self, pids: Sequence[int]) -> None:
+        found: Counter[str] = Counter()
+        for pid in pids:
+            name = self._seen.get(pid, ("?",))[0]
+            if name not in self._application:
+                found[name] += _pss_mb(pid)
+        if found.total() > self.most_pss_mb.total():
+            self.most_pss_mb = found
 
 
 def _below(root: int) -> list[int]:

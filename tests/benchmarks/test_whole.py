@@ -36,7 +36,9 @@ def test_who_outlives_the_command_counts() -> None:
 
 
 def test_the_application_does_not_count() -> None:
-    assert measure(Case("", busy(1.0), application=("python -c",))).cpu_s < 0.9
+    cost = measure(Case("", busy(1.0), application=("python -c",)))
+    assert cost.cpu_s < 0.9
+    assert "python -c" not in cost.cpu_s_by_process and "python -c" not in cost.pss_mb_by_process
 
 
 def test_what_is_left_and_when_the_program_began() -> None:
@@ -52,7 +54,10 @@ def test_a_command_that_fails_is_no_figure() -> None:
 
 def test_the_tables() -> None:
     def result(name: str, cpu_s: float, work: float, unit: str, base: str = "") -> Result:
-        costs = [Cost(cpu_s + extra, 2.0, None, 100.0, 5_000_000, {"agent": cpu_s}) for extra in (0.0, 0.1)]
+        costs = [
+            Cost(cpu_s + extra, 2.0, None, 100.0, 5_000_000, {"agent": cpu_s}, {"agent": 100.0})
+            for extra in (0.0, 0.1)
+        ]
         return Result(Case(name, "", work, unit, base), costs)
 
     text = as_tables(
@@ -61,8 +66,10 @@ def test_the_tables() -> None:
             result("large", 2.0, 4e6, "events", "small"),
             result("epochs", 1.4, 400, "epochs", "small"),
             result("live", 1.3, 10, "seconds", "small"),
-        ]
+        ],
+        with_processes=True,
     )
+    assert "large |   agent |  2.00 |  100.0 |" in text
     for expected in (
         "4.00 (4.00-4.00) M per CPU-s",
         "1.00 (1.00-1.00) ms each",

@@ -165,8 +165,10 @@ class Collector:
             of_threads = rows[kind]
             has_run = (of_threads["ran_us"] > 0) | (of_threads["waited_us"] > 0)
             is_main = of_threads["pid"] == of_threads["tid"]
-            is_other = np.isin(of_threads["pid"], list(self._strangers))
-            rows[kind] = of_threads[~is_other & (has_run | is_main)]
+            rows[kind] = of_threads = of_threads[has_run | is_main]
+            # Of none, or for none, numpy makes a search that loads numpy.ma: 3 MB of the agent.
+            if len(of_threads) and self._strangers:
+                rows[kind] = of_threads[~np.isin(of_threads["pid"], list(self._strangers))]
         count = sum(map(len, rows.values()))
         if not count or not self._batches.admits(count):
             return None
