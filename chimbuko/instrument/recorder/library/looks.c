@@ -27,6 +27,8 @@ _Static_assert(FUNCTIONS == (int)MOST_FUNCTIONS, "each function has an estimate"
 
 #define OVERHEAD_VARIABLE "CHIMBUKO_OVERHEAD"
 #define USUAL_OVERHEAD 0.02
+#define SMOOTHING 0.25
+#define LEAST_SHARE 0.1 /* so that of threads which mostly wait for messages enough is recorded */
 #define SAMPLE_NS INT64_C(2000000) /* for which a call site is armed to take a sample, or noted */
 #define MANY_CALLS_PER_S 1e5 /* of all functions that are left out: to count them takes 0.1 % of the time */
 
@@ -46,6 +48,7 @@ static struct function others;
 static struct function *_Atomic by_row[FUNCTIONS] = {&others};
 static _Atomic uint32_t row_count = 1;
 static struct budget budget = {.overhead = USUAL_OVERHEAD};
+static double wanted_overhead = USUAL_OVERHEAD; /* of the CPU time */
 static _Atomic int64_t pool; /* calls for which there is further credit until the next look */
 static _Atomic int64_t pool_since_ns;
 static _Atomic uint32_t pool_number; /* of times that it was filled */
@@ -233,6 +236,23 @@ static uint64_t calls_of_row(const struct ring *ring, uint32_t row)
     return ring->runtimes[row].calls + ring->left_out[row] + ring->dropped[row];
 }
 
+/* Threads that wait for a core or for each other have so much less time, of which recording may cost a part. */
+static void follow_cpu_time(uint32_t threads, int64_t duration_ns)
+{
+    static double share = 1;
+    static int64_t before_ns;
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    int64_t now_ns = used.tv_sec * INT64_C(1000000000) + used.tv_nsec, spent_ns = now_ns - before_ns;
+    before_ns = now_ns;
+    /* A forked child begins at 0; where all is wanted, all is recorded for which there is room. */
+    if (threads == 0 || duration_ns <= 0 || spent_ns < 0 || wanted_overhead >= 1)
+        return;
+    double now = (double)spent_ns / ((double)threads * (double)duration_ns);
+    share += SMOOTHING * ((now > 1 ? 1 : now < LEAST_SHARE ? LEAST_SHARE : now) - share);
+    budget.overhead = wanted_overhead * share;
+}
+
 /* Return the number of threads that called something since the last look. */
 static uint32_t observe(uint32_t count)
 {
@@ -257,6 +277,7 @@ static uint32_t observe(uint32_t count)
         observations[row] = news(&rows[row], sums[row], now - looked_ns);
         estimates[row].is_poll = by_row[row]->is_poll;
     }
+    follow_cpu_time(threads, now - looked_ns);
     looked_ns = now;
     return threads;
 }
@@ -525,7 +546,7 @@ void prepare_looks(void)
     const char *given = getenv(OVERHEAD_VARIABLE);
     double overhead = given == NULL ? 0 : strtod(given, NULL);
     if (overhead > 0 && overhead <= 1)
-        budget.overhead = overhead;
+        budget.overhead = wanted_overhead = overhead;
     atomic_store(&others.credit, FIRST_CREDIT);
 }
 
@@ -533,7 +554,7 @@ void prepare_looks(void)
 void begin_looks_of_process(void)
 {
     uint32_t count = complete_rows();
-    process->overhead = budget.overhead;
+    process->overhead = wanted_overhead;
     for (uint32_t row = 0; row < count; row++) {
         process->functions[row].key = by_row[row]->key;
         if (by_row[row]->was_out)

@@ -234,14 +234,13 @@ static void join(struct node *found, bool is_own)
 }
 
 /* Join who leads, or lead if nobody does; a leader gives way to one that began before it. */
-static void find_node(const struct budget *budget)
+static void find_node(void)
 {
     int64_t now = now_ns();
     bool is_led = node != NULL && !is_leader && is_fresh(node);
     if (is_led || (now - searched_ns < SEARCH_NS && node != NULL))
         return;
     searched_ns = now;
-    common.overhead = budget->overhead;
     struct node *found = find_leader();
     bool is_own = found != NULL && found->pid == process->pid && found->start_ns == process->start_ns;
     if (found != NULL && !is_own) {
@@ -328,7 +327,7 @@ static void lead(void)
 void decide_together(const struct budget *budget, const Key *keys, struct estimate *functions,
                      const struct observation *seen, uint32_t count, uint32_t threads)
 {
-    find_node(budget);
+    find_node();
     if (node == NULL)
         return;
     /* Row 0 is for others, which are not the same in all processes. */
@@ -341,8 +340,10 @@ void decide_together(const struct budget *budget, const Key *keys, struct estima
     }
     atomic_fetch_add(&node->threads, threads);
     atomic_fetch_add(&node->looks, 1);
-    if (is_leader)
+    if (is_leader) {
+        common.overhead = budget->overhead;
         lead();
+    }
     for (uint32_t row = 1; row < count && is_fresh(node); row++) {
         const struct slot *slot = slot_at(identities[row]);
         uint32_t decision = slot == NULL ? (uint32_t)UNKNOWN_YET : atomic_load(&slot->decision);
