@@ -30,9 +30,9 @@ PERIOD_S = 1.0
 RUNNING_SHARE = 0.05
 """A thread that ran for so much of the last period is looked at fast; main threads always are."""
 MOST_FAST = 64
-EXPECTED_US, SOON_US = 10_000_000, 500_000
+EXPECTED_US, SOON_US = 10_000_000, 3_000_000
 """Time for which a process is looked at that may become a rank, and the rest of it once another one is: most
-of the others have started the ranks."""
+of the others have started the ranks, but on a busy node ranks begin seconds after each other."""
 AROUND_LOSS_US = 1_000_000
 """Rows from so long before a loss and behind it leave the node."""
 
@@ -61,6 +61,8 @@ class Collector:
         """Processes that may become ranks, and until when they are looked at, in µs."""
         self._strangers: set[int] = set()
         """Processes of which that did not come true."""
+        self._ranks: set[int] = set()
+        """All processes that were ever watched: until they are, they are among the others of the node."""
         self._names = ThreadNames()
         self._rows = KeptRows()
         self._batches = BatchMaker(node, time.time_ns() // 1000, self._names)
@@ -83,6 +85,7 @@ class Collector:
         """Sample the threads of a rank's process from now on."""
         self._watched[one.pid] = one
         self._expected.pop(one.pid, None)
+        self._ranks.add(one.pid)
         self._strangers.discard(one.pid)
         soon_us = time.time_ns() // 1000 + SOON_US
         self._expected = {pid: min(until_us, soon_us) for pid, until_us in self._expected.items()}
@@ -167,6 +170,7 @@ class Collector:
             is_main = of_threads["pid"] == of_threads["tid"]
             is_other = np.isin(of_threads["pid"], list(self._strangers))
             rows[kind] = of_threads[~is_other & (has_run | is_main)]
+        rows["others"] = self._of_others(rows["others"])
         count = sum(map(len, rows.values()))
         if not count or not self._batches.admits(count):
             return None
@@ -210,6 +214,8 @@ class Collector:
         rows = self._rows.take_sums()
         if not rows:
             return None
+        if "others" in rows:
+            rows["others"] = self._of_others(rows["others"])
         batch = self._batches.make(rows, True, begin_us, now_us)
         if self._has_node:
             batch = msgspec.structs.replace(batch, findings=self._sum.findings(rows, self._stand_still))
@@ -219,6 +225,10 @@ class Collector:
         self._sum.note_made()
         self._names.keep(self._last.threads if self._last is not None else {})
         return batch
+
+    def _of_others(self, rows: Rows) -> Rows:
+        """Return the rows of processes that did not turn out to be ranks."""
+        return rows[~np.isin(rows["pid"], list(self._ranks))]
 
     def close(self) -> None:
         """Close all files."""

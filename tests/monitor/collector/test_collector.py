@@ -350,9 +350,11 @@ def test_a_process_is_looked_at_before_it_is_known_to_be_a_rank(
         time.sleep(0.02)
     known_us = now_us()
     collector.watch(Watched(busy.pid, 0, 0))
-    rows = sampled(collector).look_rows()
+    batch = sampled(collector)
+    rows = batch.look_rows()
     collector.close()
     assert set(rows["pid"].tolist()) == {busy.pid}, "who has started the rank is looked at no longer"
+    assert busy.pid not in batch.other_rows()["pid"], "it was one of the others until it was known"
     assert rows["begin_us"].min() < known_us
 
 
