@@ -21,6 +21,7 @@ from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.topology import read_sysfs
 from chimbuko.monitor.samples.nodebatch import SAMPLED_US, Awaited, NodeBatch, RankLoss, Rows
 from chimbuko.monitor.sampling.difference import difference
+from chimbuko.monitor.sampling.memorytrend import MemoryGrowth
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import Standstill
@@ -71,6 +72,7 @@ class Collector:
         self._losses: dict[int, tuple[Watched, LossesOfThread]] = {}
         """Losses of the ranks' main threads."""
         self._sum = CurrentSum()
+        self._growth = MemoryGrowth()
         self._last: Sample | None = None
         self._standstills = Standstills()
         self._stand_still: dict[int, Standstill] = {}
@@ -135,6 +137,7 @@ class Collector:
         self._names.note(self._watched, sample.threads)
         self._choose_fast(last, sample)
         self._sum.take(sample)
+        self._growth.step(sample)
         if last is None:
             return
         began_ns = time.thread_time_ns()
@@ -218,7 +221,11 @@ class Collector:
             rows["others"] = self._of_others(rows["others"])
         batch = self._batches.make(rows, True, begin_us, now_us)
         if self._has_node:
-            batch = msgspec.structs.replace(batch, findings=self._sum.findings(rows, self._stand_still))
+            # Who grows may be loading its data: that is known at the end.
+            growing = self._growth.found() if is_last else ()
+            batch = msgspec.structs.replace(
+                batch, findings=self._sum.findings(rows, self._stand_still, growing)
+            )
             if self._sum.is_first:
                 # Not by lstopo, which would be a process for an agent to start.
                 batch = msgspec.structs.replace(batch, parts=parts_of(read_sysfs()))
