@@ -86,12 +86,14 @@ class Evidence:
         None without samples.
         """
         if flag.id not in self._activities:
-            activity = self.nodes.activity(flag, self._disturbed(flag))
-            worked = dict(flag.worked)
-            if activity is not None and Work.OFF_CORE in worked:
-                activity = activity.counted(worked.get(Work.CPU_TIME, 0), worked[Work.OFF_CORE])
-            self._activities[flag.id] = activity
-        return self._activities[flag.id]
+            self._activities[flag.id] = self.nodes.activity(flag, self._disturbed(flag))
+        activity, worked = self._activities[flag.id], dict(flag.worked)
+        if activity is None or Work.OFF_CORE not in worked:
+            return activity
+        ordinary = self.ordinary(flag)
+        usual = dict(ordinary.worked) if ordinary is not None else {}
+        ran_us, usually_ran_us = (counts.get(Work.CPU_TIME, 0) for counts in (worked, usual))
+        return activity.counted(ran_us, worked[Work.OFF_CORE], usually_ran_us)
 
     def _disturbed(self, flag: Flag) -> Iterator[tuple[int, int]]:
         """Yield when other calls of its thread were slow around the time that a call lost; computed only if

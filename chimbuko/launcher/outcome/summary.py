@@ -148,7 +148,7 @@ class Summary(msgspec.Struct, frozen=True):
     recurrences: list[RecurrenceSummary]
     """Causes that cost time again and again."""
     nodes: list[NodeCost]
-    """Findings about nodes that cost time, the most costly first."""
+    """Findings about nodes that cost time, the most costly first, and those about memory."""
     metrics: list[MetricFinding]
     """Anomalies of quantities that the programs publish."""
     lost_by_function: OriginList
@@ -513,7 +513,7 @@ def incident_lines(
     total = page.total + len(recurrences) + len(nodes)
     lines = [f"Worst of {number_of(total, 'findings')}, by time lost on all ranks together:"]
     lines += [
-        f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
+        f"  {format_duration_us(cost_us) if cost_us else '':>8}  {name:<6} {text}"
         + (f" ({known[name].words})" if name in known else "")
         for cost_us, name, text in sorted(found, reverse=True)
     ]

@@ -7,13 +7,13 @@ from collections.abc import Container, Iterable, Mapping
 import msgspec
 import numpy as np
 
-from chimbuko.monitor.collector.description import found_between
+from chimbuko.monitor.collector.description import found_between, found_in
 from chimbuko.monitor.collector.keptrows import KEYS
 from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.samples.nodebatch import NodeBatch, NodeFinding, Rows, ThreadName
 from chimbuko.monitor.samples.rows import GPU, OTHER
 from chimbuko.monitor.sampling.sample import Sample, ThreadCounters
-from chimbuko.monitor.sampling.span import Standstill
+from chimbuko.monitor.sampling.span import Growth, Span, Standstill
 
 FIRST_SUM_S = 10.0
 SUMS_OF_A_LENGTH = 120
@@ -54,15 +54,21 @@ class CurrentSum:
         begin_us, self._begin_us = self._begin_us, now_us
         return begin_us
 
-    def findings(self, rows: dict[str, Rows], standstills: Mapping[int, Standstill]) -> list[NodeFinding]:
+    def findings(
+        self,
+        rows: dict[str, Rows],
+        standstills: Mapping[int, Standstill],
+        growing: tuple[Growth, ...] = (),
+    ) -> list[NodeFinding]:
         """Return the findings in the time of the sum, of which these are the rows, by kind, and at whose end
-        these processes stand still.
+        these processes stand still, or have grown.
         """
         if self._first is None or self._last is None or self._periods == 0:
-            return []
+            # The ranks have ended before.
+            return found_in(Span(seconds=0.0, threads={}, growing=growing))
         others, gpus = rows.get("others", np.zeros(0, OTHER)), rows.get("gpus", np.zeros(0, GPU))
         return found_between(
-            self._first, self._last, self._periods, rows["threads"], others, gpus, standstills
+            self._first, self._last, self._periods, rows["threads"], others, gpus, standstills, growing
         )
 
     def note_made(self) -> None:

@@ -21,6 +21,7 @@ from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.topology import read_sysfs
 from chimbuko.monitor.samples.nodebatch import SAMPLED_US, Awaited, NodeBatch, RankLoss, Rows
 from chimbuko.monitor.sampling.difference import difference
+from chimbuko.monitor.sampling.memorytrend import MemoryGrowth
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import Standstill
@@ -30,9 +31,9 @@ PERIOD_S = 1.0
 RUNNING_SHARE = 0.05
 """A thread that ran for so much of the last period is looked at fast; main threads always are."""
 MOST_FAST = 64
-EXPECTED_US, SOON_US = 10_000_000, 500_000
+EXPECTED_US, SOON_US = 10_000_000, 3_000_000
 """Time for which a process is looked at that may become a rank, and the rest of it once another one is: most
-of the others have started the ranks."""
+of the others have started the ranks, but on a busy node ranks begin seconds after each other."""
 AROUND_LOSS_US = 1_000_000
 """Rows from so long before a loss and behind it leave the node."""
 
@@ -61,6 +62,8 @@ class Collector:
         """Processes that may become ranks, and until when they are looked at, in µs."""
         self._strangers: set[int] = set()
         """Processes of which that did not come true."""
+        self._ranks: set[int] = set()
+        """All processes that were ever watched: until they are, they are among the others of the node."""
         self._names = ThreadNames()
         self._rows = KeptRows()
         self._batches = BatchMaker(node, time.time_ns() // 1000, self._names)
@@ -69,6 +72,7 @@ class Collector:
         self._losses: dict[int, tuple[Watched, LossesOfThread]] = {}
         """Losses of the ranks' main threads."""
         self._sum = CurrentSum()
+        self._growth = MemoryGrowth()
         self._last: Sample | None = None
         self._standstills = Standstills()
         self._stand_still: dict[int, Standstill] = {}
@@ -83,6 +87,7 @@ class Collector:
         """Sample the threads of a rank's process from now on."""
         self._watched[one.pid] = one
         self._expected.pop(one.pid, None)
+        self._ranks.add(one.pid)
         self._strangers.discard(one.pid)
         soon_us = time.time_ns() // 1000 + SOON_US
         self._expected = {pid: min(until_us, soon_us) for pid, until_us in self._expected.items()}
@@ -132,6 +137,7 @@ class Collector:
         self._names.note(self._watched, sample.threads)
         self._choose_fast(last, sample)
         self._sum.take(sample)
+        self._growth.step(sample)
         if last is None:
             return
         began_ns = time.thread_time_ns()
@@ -165,10 +171,9 @@ class Collector:
             of_threads = rows[kind]
             has_run = (of_threads["ran_us"] > 0) | (of_threads["waited_us"] > 0)
             is_main = of_threads["pid"] == of_threads["tid"]
-            rows[kind] = of_threads = of_threads[has_run | is_main]
-            # Of none, or for none, numpy makes a search that loads numpy.ma: 3 MB of the agent.
-            if len(of_threads) and self._strangers:
-                rows[kind] = of_threads[~np.isin(of_threads["pid"], list(self._strangers))]
+            rows[kind] = _without(of_threads[has_run | is_main], self._strangers)
+        # They may have been among the others before they were known as ranks.
+        rows["others"] = _without(rows["others"], self._ranks)
         count = sum(map(len, rows.values()))
         if not count or not self._batches.admits(count):
             return None
@@ -212,9 +217,15 @@ class Collector:
         rows = self._rows.take_sums()
         if not rows:
             return None
+        if "others" in rows:
+            rows["others"] = _without(rows["others"], self._ranks)
         batch = self._batches.make(rows, True, begin_us, now_us)
         if self._has_node:
-            batch = msgspec.structs.replace(batch, findings=self._sum.findings(rows, self._stand_still))
+            # Who grows may be loading its data: that is known at the end.
+            growing = self._growth.found() if is_last else ()
+            batch = msgspec.structs.replace(
+                batch, findings=self._sum.findings(rows, self._stand_still, growing)
+            )
             if self._sum.is_first:
                 # Not by lstopo, which would be a process for an agent to start.
                 batch = msgspec.structs.replace(batch, parts=parts_of(read_sysfs()))
@@ -246,3 +257,9 @@ class Collector:
                     if len(chosen) < MOST_FAST:
                         chosen[tid] = one.pid
         self._looks.choose(chosen, is_running)
+
+
+def _without(rows: Rows, pids: set[int]) -> Rows:
+    """Return the rows of all other processes."""
+    # Of none, or for none, numpy makes a search that loads numpy.ma: 3 MB of the agent.
+    return rows[~np.isin(rows["pid"], list(pids))] if len(rows) and pids else rows

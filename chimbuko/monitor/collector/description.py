@@ -15,7 +15,7 @@ from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.samples.nodebatch import NodeFinding, NodePart, Rows
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.sample import Sample
-from chimbuko.monitor.sampling.span import OtherLoad, Standstill, ThreadSpan
+from chimbuko.monitor.sampling.span import Growth, OtherLoad, Span, Standstill, ThreadSpan
 
 
 def parts_of(topology: Topology) -> list[NodePart]:
@@ -38,6 +38,7 @@ def found_between(
     others: Rows,
     gpus: Rows,
     standstills: Mapping[int, Standstill],
+    growing: tuple[Growth, ...] = (),
 ) -> list[NodeFinding]:
     """Return the findings between two samples.
 
@@ -49,6 +50,8 @@ def found_between(
         THREAD, OTHER and GPU rows of that time, summed.
     standstills
         Processes that stand still at its end.
+    growing
+        Processes whose memory has grown all the time.
     """
     whole = difference(first, last)
     moves = dict(zip(threads["tid"].tolist(), threads["migrations"].tolist(), strict=True))
@@ -63,9 +66,15 @@ def found_between(
         others=_others(others),
         gpus={int(row["gpu"]): _gpu(row, periods) for row in gpus},
         standstills=dict(standstills),
+        growing=growing,
         periods=periods,
         still_periods=periods * whole.still_periods,
     )
+    return found_in(span)
+
+
+def found_in(span: Span) -> list[NodeFinding]:
+    """Return the findings of a span."""
     return [NodeFinding(one.kind, one.text, one.advice) for one in findings(span)]
 
 

@@ -23,7 +23,7 @@ paper that were not oversubscribed).
 """
 BESIDE_PER_S = 5.0
 """A sampler that wakes up each second beside a worker cuts it off some 8 to 11 times a second."""
-OWN_SHARE = 0.10
+OWN_SHARE = 0.05
 """Share of the time for which others had the cores of threads that these must have had themselves to hold
 each other up: to start fewer helps with no more than that."""
 FOREIGN_SHARE = 0.20

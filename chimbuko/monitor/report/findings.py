@@ -19,6 +19,7 @@ KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
     cores.taken_cores,
     limits.gpu_throttled,
     limits.memory_filling,
+    limits.memory_growing,
     limits.memory_low,
     threads.storage_bound,
     threads.system_bound,

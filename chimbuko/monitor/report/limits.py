@@ -74,6 +74,18 @@ def memory_filling(span: Span) -> Iterator[Finding]:
     )
 
 
+def memory_growing(span: Span) -> Iterator[Finding]:
+    """Processes that took more memory all the time, and kept it."""
+    for one in span.growing:
+        yield Finding(
+            "memory growing",
+            f"process {one.pid} ({one.name}) took {_size(one.bytes)} of memory in {one.seconds:.0f} s, "
+            f"{_size(round(one.bytes / max(1e-6, one.seconds)))} more each second all the time, and kept it: "
+            f"{_size(one.at_end_bytes)} at the end",
+            "look for what it keeps and does not need, such as a list or a cache that only grows",
+        )
+
+
 def throttled(span: Span) -> Iterator[Finding]:
     """A control group keeps its processes from their cores."""
     longest = max((process.throttled_s for process in span.processes.values()), default=0.0)

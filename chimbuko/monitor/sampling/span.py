@@ -163,6 +163,17 @@ class CoreSpan(msgspec.Struct):
         return CoreSpan(self.cpu, CoreTicks._make(map(add, self.ticks, later.ticks)))
 
 
+class Growth(msgspec.Struct, frozen=True):
+    """Memory of which a process took more all the time."""
+
+    pid: int
+    name: str
+    bytes: int
+    """How much more it had at the end than when it was first seen."""
+    at_end_bytes: int
+    seconds: float
+
+
 class ProcessSpan(msgspec.Struct):
     """One process: memory at the end, and what it has read and written. Never changed; see ``ThreadSpan``."""
 
@@ -308,6 +319,8 @@ class Span(msgspec.Struct):
     """
     filling: Filling | None = None
     """Memory that was filling at the end."""
+    growing: tuple[Growth, ...] = ()
+    """Processes whose memory has grown all the time, until now or their end."""
     standstills: dict[int, Standstill] = msgspec.field(default_factory=dict)
     """Processes that stand still at the end, or did until they were ended."""
     dropped_threads: int = 0
@@ -348,6 +361,7 @@ class Span(msgspec.Struct):
             still_periods=later.still_periods
             + (self.still_periods if later.still_periods == later.periods else 0),
             filling=later.filling,
+            growing=later.growing,
             standstills=later.standstills,
             dropped_threads=self.dropped_threads + later.dropped_threads + len(dropped),
         )

@@ -16,7 +16,7 @@ from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.task import parse_stat, parse_thread_group
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp
-from chimbuko.monitor.sampling.memorytrend import MemoryTrend
+from chimbuko.monitor.sampling.memorytrend import MemoryGrowth, MemoryTrend
 from chimbuko.monitor.sampling.others import Others
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 from chimbuko.monitor.sampling.sample import BLOCKED, MAIN, SAMPLER, Sample, kind_of
@@ -146,7 +146,7 @@ class Watch:
         """All processes of which something is known, as they were when they were first seen."""
         self.total: Span | None = None
         self._standstills: Standstills | None = None
-        self._memory = MemoryTrend()
+        self._memory, self._growth = MemoryTrend(), MemoryGrowth()
         self.cost_us = 0
         """CPU time of all samples."""
 
@@ -165,6 +165,7 @@ class Watch:
         sample = self._sampler.sample([*pids, self._own], closely, own)
         last, self.last = self.last, sample
         self.cost_us += sample.cost_us
+        self._growth.step(sample)
         if last is None:
             return None
         if not self._threads or sample.threads.keys() != last.threads.keys():
@@ -183,6 +184,7 @@ class Watch:
             span,
             standstills=self._standstills.step(span, sample.wall_us),
             filling=self._memory.step(sample, span),
+            growing=self._growth.found(),
         )
         dropped = 0 if self.total is None else self.total.dropped_threads
         self.total = span if self.total is None else self.total.then(span)

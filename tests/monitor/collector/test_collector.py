@@ -27,6 +27,7 @@ from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.task import parse_ended_ticks, parse_stat
 from chimbuko.monitor.procfs.topology import read_sysfs
 from chimbuko.monitor.procfs.topologytree import PU
+from chimbuko.monitor.report import cores
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows
 from chimbuko.monitor.samples.rows import OTHER, THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
@@ -148,7 +149,9 @@ def test_a_sum_has_what_all_threads_cores_and_the_node_did(busy: subprocess.Pope
     collector.close()
 
 
-def test_what_was_wrong_in_the_time_of_a_sum_comes_with_it() -> None:
+def test_what_was_wrong_in_the_time_of_a_sum_comes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # However many others run here now.
+    monkeypatch.setattr(cores, "OWN_SHARE", 0.0)
     crowd = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     collector = Collector("here")
     core = min(os.sched_getaffinity(0))
@@ -350,9 +353,11 @@ def test_a_process_is_looked_at_before_it_is_known_to_be_a_rank(
         time.sleep(0.02)
     known_us = now_us()
     collector.watch(Watched(busy.pid, 0, 0))
-    rows = sampled(collector).look_rows()
+    batch = sampled(collector)
+    rows = batch.look_rows()
     collector.close()
     assert set(rows["pid"].tolist()) == {busy.pid}, "who has started the rank is looked at no longer"
+    assert busy.pid not in batch.other_rows()["pid"], "it was one of the others until it was known"
     assert rows["begin_us"].min() < known_us
 
 

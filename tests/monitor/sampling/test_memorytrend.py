@@ -6,10 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.system import NodeMemory
+from chimbuko.monitor.procfs.task import ProcessMemory
 from chimbuko.monitor.report.findings import findings
-from chimbuko.monitor.sampling.memorytrend import RISES, MemoryTrend
-from chimbuko.monitor.sampling.sample import GroupCounters
-from chimbuko.monitor.sampling.span import Filling, ProcessSpan
+from chimbuko.monitor.sampling.memorytrend import RISES, MemoryGrowth, MemoryTrend
+from chimbuko.monitor.sampling.sample import GroupCounters, ProcessCounters
+from chimbuko.monitor.sampling.span import Filling, Growth, ProcessSpan
 from tests.monitor.sampling.made import COUNTERS, sample, span
 
 GB = 2**30
@@ -60,3 +61,47 @@ def test_what_was_foretold_is_over_when_it_fills_no_more() -> None:
     filling = trend([4.0 + 0.5 * second for second in range(RISES + 1)], limit=10.0)
     whole = replace(span(), filling=filling).then(span())
     assert whole.filling is None and findings(whole) == []
+
+
+def grown(taken_mb: list[float], ends: bool = False) -> tuple[Growth, ...]:
+    """What is found of a process with so much memory, a second apart, which may have ended then."""
+    watch = MemoryGrowth()
+    for second, used in enumerate(taken_mb):
+        made = sample(float(second), COUNTERS)
+        size = int(used * 2**20)
+        made.processes = {10: ProcessCounters(ProcessMemory(size, size), None)}
+        watch.step(made)
+    if ends:
+        made = sample(float(len(taken_mb)), COUNTERS)
+        made.processes = {}
+        watch.step(made)
+    return watch.found()
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("seconds", [12, 500])
+def test_memory_that_grows_from_begin_to_end_is_found(seconds: int, ends: bool) -> None:
+    (found,) = grown([200 + 46.0 * second for second in range(seconds)], ends)
+    assert found.bytes == int(46 * (seconds - 1)) * 2**20 and found.seconds == seconds - 1
+    (finding,) = findings(span(growing=(found,)))
+    assert finding.kind == "memory growing" and "46 MB more each second" in finding.text
+
+
+def test_a_process_that_ends_may_let_go_of_its_memory_before() -> None:
+    (found,) = grown([*(200 + 46.0 * second for second in range(12)), 0.0], ends=True)
+    assert found.bytes == 46 * 11 * 2**20
+
+
+@pytest.mark.parametrize(
+    "taken_mb",
+    [
+        [200 + 46.0 * second for second in range(7)],
+        [200 + 2.0 * second for second in range(40)],
+        [20 + 46.0 * min(second, 20) for second in range(60)],
+        [2000 + 300.0 * (second % 7) for second in range(60)],
+        [10_000 + 20.0 * second for second in range(60)],
+    ],
+    ids=["too short", "little", "loads its data", "up and down", "small beside what it has"],
+)
+def test_other_memory_does_not_grow(taken_mb: list[float]) -> None:
+    assert not grown(taken_mb)

@@ -85,6 +85,18 @@ def test_the_waits_of_a_node_are_laid_to_who_took_most_and_the_others_are_named(
         )
 
 
+def test_findings_about_memory_stand_behind_those_that_cost_time(
+    writer: Writer, provenance: Provenance
+) -> None:
+    growing = NodeFinding("memory growing", "process 7 (app) took 615 MB", "look for what it keeps")
+    periods = [thread(0, 0, 10_000, waited_us=9_000_000)]
+    total = batch([], periods=periods, is_sum=True, findings=[growing, WAITED])
+    writer.write_samples([packed(total)])
+    first, second = node_costs(provenance.reader)
+    assert first.kind == WAITED.kind and (second.kind, second.cost_us) == ("memory growing", 0.0)
+    assert second.sentence == f"On {NODE_NAME} {growing.text}; {growing.advice}."
+
+
 def test_lanes_are_of_the_finest_samples_that_cover_an_interval(
     writer: Writer, provenance: Provenance
 ) -> None:

@@ -43,5 +43,6 @@ export const CAUSES = [
   {"id": "low clock", "colour": "node", "isWait": false, "isHeldUp": false, "text": "as the core ran at a lower clock ({by})"},
   {"id": "counter out of range", "colour": "program", "isWait": false, "isHeldUp": false, "text": "while {by} rose by {count} times as much as usual"},
   {"id": "own code", "colour": "program", "isWait": false, "isHeldUp": false, "text": "with no wait on record"},
+  {"id": "off its core", "colour": "unexplained", "isWait": false, "isHeldUp": false, "text": "while its thread did not run: it slept, or waited for a core, which no look has seen"},
   {"id": "not explained", "colour": "unexplained", "isWait": true, "isHeldUp": false, "text": "for a reason that is not on record"},
 ] as const;
