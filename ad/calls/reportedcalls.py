@@ -81,5 +81,5 @@ def _ended(rows: npt.NDArray[np.int32], reports: Reports, stacks: CallStacks) ->
 
 def _joined(first: Selection, second: Selection) -> Selection:
     order = np.argsort(np.concatenate((first.rows, second.rows)), kind="stable")
-    parts = (np.concatenate((getattr(first, name), getattr(second, name)))[order] for name in PARALLEL)
-    return Selection(*parts)
+    both = {name: (getattr(first, name), getattr(second, name)) for name in PARALLEL}
+    return Selection(**{name: np.concatenate(parts)[order] for name, parts in both.items()})

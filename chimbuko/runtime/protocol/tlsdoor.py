@@ -50,9 +50,7 @@ def main() -> None:
     SSLProtocol.max_size = _BUFFER_BYTES
     open_more_files()
     family = socket.AF_INET6 if ":" in options.address else socket.AF_INET
-    listening = socket.create_server(
-        (options.address, options.port), family=family, backlog=WAITING_CLIENTS
-    )
+    listening = socket.create_server((options.address, options.port), family=family, backlog=WAITING_CLIENTS)
     for _ in range(options.processes - 1):
         if os.fork() == 0:
             die_with_parent(signal.SIGKILL)
