@@ -1,17 +1,19 @@
 """What a history finds in a made-up year, and in short real runs; and how fast it answers.
 
-Run: python -m benchmarks.history made [--seeds N] [--noise INDEX] [--beside]
+Run: python -m benchmarks.history made [--seeds N] [--noise FIGURES] [--beside]
+     python -m benchmarks.history figures INDEX FIGURES
      python -m benchmarks.history speed [--runs N]
      python -m benchmarks.history real FOLDER [--runs N]
 
 ``made``: 400 runs with twelve changes of three to four standard deviations in one to five of thirty
 quantities, four of them reverted; after each run the history is asked. A change counts as found within five
 runs; each change that is told where there is none is a false alarm. Noise is resampled, in blocks of five
-runs, from the residuals of the real runs in INDEX, by default from a mixture with long tails. ``--beside``
-asks ruptures (PELT) and Apache Otava on the same series, where they are installed: their places count as
-found wherever they lie within three runs of a change of that quantity in the whole series, as neither is made
-to be asked after each run. ``speed``: an index of many runs. ``real``: short runs of two programs in three
-versions each.
+runs, from the residuals of real runs, by default from a mixture with long tails. FIGURES may be
+benchmarks/busyruns.json: 30 runs of each program of ``real``, beside eight other jobs on two cores;
+``figures`` makes such a file of an index. ``--beside`` asks ruptures (PELT) and Apache Otava on the same
+series, where they are installed: their places count as found wherever they lie within three runs of a change
+of that quantity in the whole series, as neither is made to be asked after each run. ``speed``: an index of
+many runs. ``real``: short runs of two programs in three versions each.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from benchmarks.measuring import table
 from chimbuko.core.arrays import Float64Array
 from chimbuko.provenance.history.changepoints import change_points
 from chimbuko.provenance.history.entry import Details, Entry, Version
+from chimbuko.provenance.history.history import read_history
 from chimbuko.provenance.history.index import Access, open_index
 
 RUNS, QUANTITIES, CHANGES = 400, 30, 12
@@ -62,23 +65,35 @@ class Found:
     cpu_s: float
 
 
-def noise_of(index: Path) -> Float64Array:
-    """Residuals of the runs in an index, in standard deviations, f8[runs, quantities]."""
+def write_figures(index: Path, into: Path) -> None:
+    """Keep what the history of each series in an index looks at, and the version of each run."""
+    found = {}
     with open_index(str(index)) as opened:
-        columns = []
         for one in opened.series():
-            rows = [row for row in opened.runs(one.name, RUNS) if row.is_good]
-            names = set.intersection(*(set(row.quantities) for row in rows)) if len(rows) >= 10 else set()
-            for name in sorted(names):
-                values = np.log(np.array([row.quantities[name] for row in rows]) + 1.0)
-                # Without what changed from version to version: real runs have changes, too.
-                versions = [row.version.build for row in rows]
-                residuals = values.copy()
-                for version in set(versions):
-                    is_of = np.array([other == version for other in versions])
-                    residuals[is_of] -= np.median(values[is_of])
-                if residuals.std() > 1e-6:
-                    columns.append(residuals / residuals.std())
+            builds = [row.version.build for row in opened.runs(one.name, RUNS)]
+            looked_at = read_history(opened, one.name, RUNS).quantities
+            columns = {
+                quantity.name: [None if value is None else round(value, 3) for value in quantity.values]
+                for quantity in looked_at
+            }
+            found[one.name] = {"versions": [builds.index(build) for build in builds], "quantities": columns}
+    into.write_text(json.dumps(found) + "\n")
+
+
+def noise_of(figures: Path) -> Float64Array:
+    """Residuals of real runs, in standard deviations, f8[runs, quantities]."""
+    columns = []
+    for one in json.loads(figures.read_text()).values():
+        versions = np.array(one["versions"])
+        for column in one["quantities"].values():
+            if None in column:
+                continue
+            values = np.log(np.array(column) + 0.01 * float(np.median(column)) + 1e-9)
+            # Without what changed from version to version: real runs have changes, too.
+            for version in set(one["versions"]):
+                values[versions == version] -= np.median(values[versions == version])
+            if values.std() > 1e-6:
+                columns.append(values / values.std())
     shortest = min(map(len, columns))
     return np.stack([column[:shortest] for column in columns], axis=1)
 
@@ -155,7 +170,8 @@ def ruptures_places(column: Float64Array) -> list[int]:
     """PELT with the usual penalty, 2 ln n variances."""
     import ruptures
 
-    spread = float(np.median(np.abs(np.diff(column))) / 0.954)
+    # Most runs of what happens seldom are equal.
+    spread = max(float(np.median(np.abs(np.diff(column))) / 0.954), 0.1 * float(column.std()))
     fitted = ruptures.Pelt(model="l2", min_size=3, jump=1).fit(column / spread)
     return list(fitted.predict(pen=2 * np.log(len(column)))[:-1])
 
@@ -279,6 +295,9 @@ def main() -> None:
     of_year.add_argument("--seeds", type=int, default=5)
     of_year.add_argument("--noise", type=Path)
     of_year.add_argument("--beside", action="store_true")
+    of_figures = parts.add_parser("figures")
+    of_figures.add_argument("index", type=Path)
+    of_figures.add_argument("into", type=Path)
     parts.add_parser("speed").add_argument("--runs", type=int, default=10_000)
     of_real = parts.add_parser("real")
     of_real.add_argument("folder", type=Path)
@@ -301,6 +320,8 @@ def main() -> None:
             for one in found
         ]
         print(table(("method", "seed", "found", "false alarms", "CPU s"), rows))
+    elif options.part == "figures":
+        write_figures(options.index, options.into)
     elif options.part == "speed":
         print(json.dumps(speed(options.runs)))
     else:

@@ -32,6 +32,7 @@ from evaluation import (
     gpu,
     incidents,
     measure,
+    prior,
     processes,
     recorded,
     recurring,
@@ -42,6 +43,7 @@ from evaluation.causes import CauseResult
 from evaluation.gpu import PairResult
 from evaluation.injections import INJECTED, INJECTIONS
 from evaluation.measure import Case, Measured
+from evaluation.prior import PriorResult
 from evaluation.processes import LiveResult
 from evaluation.recorded import RecordedResult
 from evaluation.recurring import Reported
@@ -53,10 +55,10 @@ DEFAULT = AnalysisConfig()
 SEEDS = (1, 2, 3, 4, 5)
 QUICK_SHARE = 0.25
 """Of the functions of each scenario."""
-STATISTICAL, RECORDED, PAIRS, RECURRING, REAL = "statistical", "recorded", "pairs", "recurring", "real"
-ANNOTATED, CAUSES = "annotated", "causes"
+STATISTICAL, RECORDED, PRIOR, PAIRS = "statistical", "recorded", "prior", "pairs"
+RECURRING, REAL, ANNOTATED, CAUSES = "recurring", "real", "annotated", "causes"
 ALL = "all"
-PARTS = (STATISTICAL, INJECTED, RECORDED, PAIRS, RECURRING, REAL, ANNOTATED, CAUSES)
+PARTS = (STATISTICAL, INJECTED, RECORDED, PRIOR, PAIRS, RECURRING, REAL, ANNOTATED, CAUSES)
 LONG = (REAL, ANNOTATED, CAUSES)
 """Programs really run."""
 
@@ -67,6 +69,7 @@ class Report:
 
     measured: dict[str, list[Measured]] = field(default_factory=dict)
     recorded: list[RecordedResult] = field(default_factory=list)
+    prior: list[PriorResult] = field(default_factory=list)
     pairs: list[PairResult] = field(default_factory=list)
     recurring: list[Reported] = field(default_factory=list)
     real: list[LiveResult] = field(default_factory=list)
@@ -80,7 +83,8 @@ class Report:
             if own := [one for one in results if one.detector == DEFAULT.detector]:
                 found += requirements.labelled(own)
         own_recorded = [one for one in self.recorded if one.detector == DEFAULT.detector]
-        found += requirements.recorded(own_recorded) + requirements.pairs(self.pairs)
+        found += requirements.recorded(own_recorded) + requirements.prior(self.prior)
+        found += requirements.pairs(self.pairs)
         found += requirements.recurring(self.recurring)
         found += requirements.real(self.real) + requirements.annotated(self.annotated)
         return found + requirements.causes(self.causes)
@@ -94,6 +98,8 @@ class Report:
         if self.recorded:
             yield recorded.table(self.recorded)
             yield incidents.table((one.trace, one.detector, one.incidents) for one in self.recorded)
+        if self.prior:
+            yield prior.table(self.prior)
         if self.pairs:
             yield gpu.table(self.pairs)
         if self.recurring:
@@ -113,6 +119,7 @@ class Report:
         """For programs."""
         answer = {part: [one.as_json() for one in results] for part, results in self.measured.items()}
         answer[RECORDED] = [one.as_json() for one in self.recorded]
+        answer[PRIOR] = [one.as_json() for one in self.prior]
         answer[PAIRS] = [one.as_json() for one in self.pairs]
         answer[RECURRING] = [asdict(one) for one in self.recurring]
         answer[REAL] = [one.as_json() for one in self.real]
@@ -132,6 +139,8 @@ def main() -> int:
         for part in options.parts:
             if part == RECORDED:
                 report.recorded = _recorded(configs, options.traces, pool)
+            elif part == PRIOR:
+                report.prior = _prior(options.traces)
             elif part == PAIRS:
                 report.pairs = [gpu.measure(order) for order in gpu.ORDERS]
             elif part == RECURRING:
@@ -185,6 +194,11 @@ def _recorded(configs: list[AnalysisConfig], archives: Path, pool: Executor) -> 
         return [one.result() for one in pending]
 
 
+def _prior(archives: Path) -> list[PriorResult]:
+    with tempfile.TemporaryDirectory(prefix="chimbuko-traces-") as folder:
+        return list(prior.measure(list(recorded.unpack_traces(archives, Path(folder))), DEFAULT))
+
+
 def _real() -> list[LiveResult]:
     with tempfile.TemporaryDirectory(prefix="chimbuko-traces-") as folder:
         traces = recorded.unpack_traces(recorded.TRACES, Path(folder))
@@ -219,7 +233,7 @@ def _options() -> argparse.Namespace:
         options.parts = [part for part in PARTS if part not in LONG or not options.quick]
     if options.quick:
         options.seeds = options.seeds[:1]
-    if RECORDED in options.parts and not any(options.traces.glob(recorded.ARCHIVES)):
+    if {RECORDED, PRIOR}.intersection(options.parts) and not any(options.traces.glob(recorded.ARCHIVES)):
         parser.error(
             f"--traces {options.traces}: no archives of recorded traces ({recorded.ARCHIVES}) are there; "
             "pack each folder of streams into one"

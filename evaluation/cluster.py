@@ -17,6 +17,7 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import PackedRecords, unpack
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.model import Model
 from chimbuko.core.statistics.schema import FLAGS, PackedTable
 from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.pserver.state.modelversions import Published
@@ -185,10 +186,17 @@ class Cluster:
     live_seed
         Where given, nobody waits for anybody: what one stream knows of the others is up to three epochs
         late, at random. Otherwise lockstep.
+    base
+        What the run begins with. Programs are named by their numbers.
     """
 
     def __init__(
-        self, sources: list[Source], agents: int, config: AnalysisConfig, live_seed: int | None = None
+        self,
+        sources: list[Source],
+        agents: int,
+        config: AnalysisConfig,
+        live_seed: int | None = None,
+        base: Model | None = None,
     ) -> None:
         schema = make_detector(config).schema
         self.streams = [ClusterStream(source, config) for source in sources]
@@ -198,7 +206,8 @@ class Cluster:
         ]
         self._rows: dict[int, PackedTable] = {}
         """Of the model, as in the broker."""
-        self.server = ServerState(0 if live_seed is not None else len(sources), schema)
+        self.server = ServerState(0 if live_seed is not None else len(sources), schema, base)
+        self.server.name_programs({source.program: str(source.program) for source in sources})
         if live_seed is None:
             self._run_in_lockstep()
         else:

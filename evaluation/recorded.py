@@ -131,7 +131,7 @@ def analyse(
     with ExitStack() as stack:
         readers = [stack.enter_context(StreamReader(stream.path, "BPFile")) for stream in found]
         sources = [
-            Source(programs.index(stream.program), stream.rank, reader.names, _steps(reader))
+            Source(programs.index(stream.program), stream.rank, reader.names, read_steps(reader))
             for stream, reader in zip(found, readers, strict=True)
         ]
         return make_cluster(sources, agents, config)
@@ -147,7 +147,7 @@ def measure(trace: Path, config: AnalysisConfig) -> RecordedResult:
     live = _flagged(analyse(found, config, AGENTS[-1], partial(Cluster, live_seed=LIVE_SEED)))
     delays = read_truth(sorted(trace.glob("truth*.txt")))
     matched = match(delays, list(first.values()))
-    runtimes = _runtimes(found)
+    runtimes = runtimes_of(found)
     contain = {call.id for call in first.values() if any(delay.is_in(call) for delay in delays)}
     return RecordedResult(
         trace=trace.name,
@@ -208,18 +208,18 @@ def _flagged(cluster: Cluster) -> dict[str, CallRecord]:
     return {call.id: call for call in cluster.anomalies()}
 
 
-def _steps(reader: StreamReader) -> Iterator[TraceStep]:
+def read_steps(reader: StreamReader) -> Iterator[TraceStep]:
     while isinstance(step := reader.next_step(OPEN_END_S), TraceStep):
         yield step
 
 
-def _runtimes(found: list[StreamName]) -> dict[str, Float64Array]:
+def runtimes_of(found: list[StreamName]) -> dict[str, Float64Array]:
     """Exclusive runtimes of all complete calls per function, ascending."""
     pieces: dict[str, list[Float64Array]] = defaultdict(list)
     for stream in found:
         stacks = CallStacks(stream.rank)
         with StreamReader(stream.path, "BPFile") as reader:
-            for step in _steps(reader):
+            for step in read_steps(reader):
                 stacks.build(step, reader.names)
                 calls = stacks.calls[: stacks.count]
                 calls = calls[calls["exit"] > 0]

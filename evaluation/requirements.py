@@ -10,6 +10,7 @@ from evaluation.causes import CauseResult
 from evaluation.gpu import PairResult
 from evaluation.injections import INJECTED
 from evaluation.measure import Measured
+from evaluation.prior import PriorResult
 from evaluation.processes import LiveResult
 from evaluation.recorded import RecordedResult
 from evaluation.recurring import MUST_BE_REPORTED, Reported
@@ -28,6 +29,7 @@ RIGHT_SHARE = 0.9
 REPORTED = 0.95
 RIGHT_OF_EACH = 0.8
 MOST_NOT_EXPLAINED = 0.2
+FIRST_MINUTE = 0.9
 
 
 SHORTFALLS = {
@@ -131,6 +133,26 @@ def recorded(results: list[RecordedResult]) -> list[Requirement]:
         found += [required(result) for required in _RECORDED.get(result.trace, [])]
         found.append(least(f"{result.trace}: same flags for 1, 2 and 4 agents", result.is_same_for_all, 1))
     return found
+
+
+def prior(results: list[PriorResult]) -> list[Requirement]:
+    """Of traces that begin with what earlier runs have learned."""
+    if not results:
+        return []
+    found = sum(one.with_prior.clear_found for one in results)
+    clear = sum(one.clear for one in results)
+    what = "the first minute with a prior: recall of clear delays"
+    return [
+        least(what, found / clear, FIRST_MINUTE),
+        *(
+            most(
+                f"{one.trace}{', live' * one.is_live}, begins with {one.prior}: other flags",
+                one.with_prior.others,
+                one.without.others,
+            )
+            for one in results
+        ),
+    ]
 
 
 def annotated(results: list[AnnotatedResult]) -> list[Requirement]:

@@ -40,14 +40,17 @@ class InjectedDelay:
     end_us: int
     milliseconds: int
 
-    def is_in(self, call: FlaggedCall) -> bool:
-        """Whether it happened inside this call."""
+    def is_of(self, function: str) -> bool:
+        """Whether it happened in a function of this name, as a trace has it."""
         # `relax [{heat.py}{12}]`, `Strip.relax [{heat.py}{12}]` and `Strip::relax() [{heat.cc} {12,0}]` are
         # all the function `relax`.
-        name = re.split(r"\.|::", re.split(r" \[|\(", call.function)[0])[-1]
+        return re.split(r"\.|::", re.split(r" \[|\(", function)[0])[-1] == self.function
+
+    def is_in(self, call: FlaggedCall) -> bool:
+        """Whether it happened inside this call."""
         return (
             call.rank == self.rank
-            and name == self.function
+            and self.is_of(call.function)
             and call.entry_us <= self.start_us + TOLERANCE_US
             and call.exit_us >= self.end_us - TOLERANCE_US
         )

@@ -12,6 +12,7 @@ import numpy as np
 import redis
 from redis.cluster import RedisCluster
 
+from chimbuko.core.arrays import distinct
 from chimbuko.core.errors import ServiceError
 from chimbuko.core.files import write_atomically
 from chimbuko.core.statistics.schema import TableSchema
@@ -188,7 +189,7 @@ class _LeafPart:
         names = cast(list[bytes], self._client.lrange(self._up.functions, known, -1))
         if is_whole:
             return names, cast(dict[bytes, bytes], self._client.hgetall(self._up.model))
-        changed = np.unique(np.concatenate([np.frombuffer(one.numbers, np.int32) for one in updates]))
+        changed = distinct(np.concatenate([np.frombuffer(one.numbers, np.int32) for one in updates]))
         if not len(changed):
             return names, {}
         fields = [str(number).encode() for number in changed.tolist()]

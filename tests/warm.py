@@ -38,7 +38,11 @@ import setproctitle
 from tests.places import ROOT
 
 PRELOADED = {
-    "chimbuko": ("chimbuko.cli.execute.run", "chimbuko.cli.inspect.query"),
+    "chimbuko": (
+        *("chimbuko.cli.execute.run", "chimbuko.cli.inspect.query", "chimbuko.launcher.closing"),
+        *("chimbuko.launcher.liverun", "chimbuko.pserver.server", "chimbuko.provenance.service.service"),
+        *("chimbuko.ad.agent.agent", "chimbuko.ad.streamprocess.process"),
+    ),
     "chimbuko.viz": ("chimbuko.viz.http.multiprocess", "chimbuko.viz.jobs.workerpool"),
 }
 """What is imported, by module that is started: never that module itself."""

@@ -19,7 +19,7 @@ from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.ad.handoff.opencalls import OpenCalls
 from chimbuko.ad.kernels.stack import UNCERTAIN, UNKNOWN
 from chimbuko.ad.modelsync.agentmodel import AgentModel
-from chimbuko.core.arrays import Float64Array, Rows
+from chimbuko.core.arrays import Float64Array, Rows, distinct
 from chimbuko.core.calls.functionnames import function_matcher
 from chimbuko.core.calls.record import severity_us
 from chimbuko.core.calls.recordarrays import HEAD, MEMBER, NO_CALL, UNKNOWN_THREAD, PackedRecords
@@ -172,7 +172,7 @@ def pack_report(
         heads=head.tobytes(),
         frames=_members(opened, stack).tobytes(),
         members=_members(opened, inside).tobytes(),
-        functions={n: names.timer_name(n) for n in np.unique(calls["function"][on_thread]).tolist()},
+        functions={n: names.timer_name(n) for n in distinct(calls["function"][on_thread]).tolist()},
     )
 
 

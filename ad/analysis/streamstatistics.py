@@ -22,7 +22,7 @@ import numpy.typing as npt
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.kernels import label
 from chimbuko.ad.kernels.stack import NONE
-from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, grown
+from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, distinct, grown
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.core.statistics.schema import FLAGS, TableSchema
 
@@ -270,7 +270,7 @@ def merged_learned(schema: TableSchema, first: Learned, second: Learned) -> Lear
     """Return the statistics of both together."""
     if not len(first.timers):
         return second
-    timers = np.union1d(first.timers, second.timers)
+    timers = distinct(np.concatenate([first.timers, second.timers]))
     table = schema.empty(len(timers))
     for part in (first, second):
         schema.merge(table, np.searchsorted(timers, part.timers), part.table)

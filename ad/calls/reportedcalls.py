@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -81,5 +83,7 @@ def _ended(rows: npt.NDArray[np.int32], reports: Reports, stacks: CallStacks) ->
 
 def _joined(first: Selection, second: Selection) -> Selection:
     order = np.argsort(np.concatenate((first.rows, second.rows)), kind="stable")
-    both = {name: (getattr(first, name), getattr(second, name)) for name in PARALLEL}
-    return Selection(**{name: np.concatenate(parts)[order] for name, parts in both.items()})
+    parts: dict[str, Any] = {
+        name: np.concatenate((getattr(first, name), getattr(second, name)))[order] for name in PARALLEL
+    }
+    return Selection(**parts)

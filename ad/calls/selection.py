@@ -197,8 +197,7 @@ class NodeBudget:
         """Bucket of severities from which calls are recorded."""
 
     def least_us(self, offered: Int64Array, passed_s: float, per_s: float | None) -> float:
-        """Return the severity from which calls are recorded in a period that is as long as the last one; 0
-        for all.
+        """Return the severity from which calls are recorded in a period as long as the last one; 0 for all.
 
         Parameters
         ----------

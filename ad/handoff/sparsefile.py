@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.core.arrays import Int64Array
+from chimbuko.core.arrays import Int64Array, distinct
 
 
 class SparseFile:
@@ -70,7 +70,7 @@ class SparseFile:
         pages = np.minimum(
             begins[:, np.newaxis] // PAGESIZE + np.arange(most), ends[:, np.newaxis] // PAGESIZE
         )
-        pages = np.unique(pages)
+        pages = distinct(pages)
         self._allocate(pages[~self._is_allocated[pages]])
 
     def _allocate(self, pages: Int64Array) -> None:

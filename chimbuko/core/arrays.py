@@ -47,6 +47,16 @@ def longer(array: ArrayType, rows: int, fill: npt.ArrayLike = 0) -> ArrayType:
     return cast(ArrayType, larger)
 
 
+def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the distinct values in ascending order. ``numpy.unique`` does so, too, and loads ``numpy.ma``
+    for it, where it is not asked for more: 8 ms and 3 MB in each reader of a stream.
+    """
+    ordered = np.sort(values, axis=None)
+    is_first = np.ones(len(ordered), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_first]
+
+
 def copied(table: Table) -> Table:
     """Return a copy of a contiguous table, made byte by byte: numpy goes field by field, and takes 15 times
     as long.

@@ -36,7 +36,7 @@ TOO_LATE = (
     "the program had ended before the analysis could begin, and over SST nothing of it is kept; "
     "take --transport files"
 )
-LOOK_S = 0.5
+LOOK_S = 1.0
 """Seconds between two looks, where nothing happens."""
 MOST_STARTS = 5
 """Number of starts of the services, of which each but the first comes after a pause: what could not start in

@@ -67,7 +67,9 @@ def remember(run: RunDirectory, info: RunInfo) -> Remembered:
 
 
 def known_in_series(run: RunDirectory) -> dict[str, KnownFinding]:
-    """Return which findings of a run in the index are known, by their ids; none without an index.
+    """Return which findings of a run are known, by their ids; none without an index.
+
+    A run that goes on is not in the index yet: its series is then that of the newest run that began alike.
 
     Raises
     ------
@@ -98,6 +100,8 @@ def _earlier(index: Index, run: Entry | RunInfo) -> list[tuple[int, Details]]:
 
 def _runs_of(index: Index, run: Entry | RunInfo) -> list[RunRow]:
     series = index.series_of(run.id)
+    if series is None and isinstance(run, RunInfo):
+        series = index.newest_series(at_start(run).key)
     return [] if series is None else index.runs(series, MOST_EARLIER)
 
 

@@ -9,12 +9,14 @@ and is then what the calls themselves would have given.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.core.arrays import Int64Array
 from chimbuko.provenance.timeline.edges import LINK, Links
 
 ANOMALY = 1
@@ -43,6 +45,7 @@ SPAN = np.dtype(
 )
 UNKNOWN = -1
 BUSY_COLUMNS_LOG2 = 4
+_NEVER = np.iinfo(np.int64).max
 MOST_LEVEL = 50
 """Highest level: 2 ** 50 µs are 35 years."""
 
@@ -198,3 +201,115 @@ def new_spans(count: int) -> Spans:
     spans = np.zeros(count, SPAN)
     spans["count"] = 1
     return spans
+
+
+class FunctionTime(msgspec.Struct, frozen=True):
+    """Time of one function's calls in a range of time, as far as it lies in the range."""
+
+    function: str
+    calls: int
+    """Number of calls that were under way in the range."""
+    inclusive_us: int
+    """Time in the function and in what it called; a call within one of the same function counts once."""
+    exclusive_us: int
+    """Time in the function's own code."""
+    anomalies: int
+    """Number of abnormal calls among them."""
+
+
+def times_by_function(window: SpanWindow, first_us: int, last_us: int) -> list[FunctionTime]:
+    """Return the time of the functions in a range, that with most time of its own first."""
+    sums = np.zeros((4, len(window.functions)), np.int64)
+    for thread in {row.thread for row in window.rows}:
+        rows = [row for row in window.rows if row.thread == thread]
+        known = window.known_us.get(thread, [])
+        for function, *added in _thread_times(rows, known, first_us, last_us):
+            for kept, more in zip(sums, added, strict=True):
+                np.add.at(kept, function, more)
+    named = ((name, *of_name.tolist()) for name, of_name in zip(window.functions, sums.T, strict=True))
+    return summed_by_function(FunctionTime(*of_name) for of_name in named if of_name[1])
+
+
+def summed_by_function(times: Iterable[FunctionTime]) -> list[FunctionTime]:
+    """Return the sums of times by function, that with most time of its own first."""
+    sums: dict[str, list[int]] = {}
+    for one in times:
+        _, *numbers = msgspec.structs.astuple(one)
+        sums[one.function] = [
+            sum(pair) for pair in zip(sums.get(one.function, [0] * 4), numbers, strict=True)
+        ]
+    found = [FunctionTime(name, *numbers) for name, numbers in sums.items()]
+    return sorted(found, key=lambda one: (-one.exclusive_us, -one.inclusive_us, one.function))
+
+
+def overlap_us(intervals: Iterable[Interval], first_us: int, last_us: int) -> int:
+    """Return how much of a range of time lies in intervals that do not overlap."""
+    return sum(max(0, min(end, last_us) - max(begin, first_us)) for begin, end in intervals)
+
+
+def _thread_times(
+    rows: Sequence[SpanRow], known: Sequence[Interval], first_us: int, last_us: int
+) -> Iterator[tuple[Int64Array, ...]]:
+    """Yield, by depth, functions, calls, inclusive and exclusive time in a range, and abnormal calls."""
+    cuts = {row.depth: _overlapping(row.spans, first_us, last_us) for row in rows}
+    clipped = {depth: _clipped(spans, first_us, last_us) for depth, spans in cuts.items()}
+    outer = _outermost(list(cuts.values()))
+    for (depth, spans), is_outer in zip(cuts.items(), outer, strict=True):
+        # Where callees are not kept, a caller's time is not its own.
+        own = _within(known, spans, first_us, last_us)
+        if depth + 1 in cuts:
+            inner = np.concatenate(([0], np.cumsum(_within(known, cuts[depth + 1], first_us, last_us))))
+            places = np.searchsorted(
+                cuts[depth + 1]["begin_us"], np.stack([spans["begin_us"], spans["end_us"]])
+            )
+            own -= inner[places[1]] - inner[places[0]]
+        is_whole = (spans["begin_us"] >= first_us) & (spans["end_us"] <= last_us)
+        is_known = is_whole & (spans["exclusive_us"] != UNKNOWN)
+        own = np.where(is_known, spans["exclusive_us"], np.maximum(own, 0))
+        calls = spans["count"].astype(np.int64)
+        abnormal = ((spans["flags"] & ANOMALY) != 0).astype(np.int64)
+        yield spans["function"], calls, np.where(is_outer, clipped[depth], 0), own, abnormal
+
+
+def _overlapping(row: Spans, first_us: int, last_us: int) -> Spans:
+    """Return the spans of a row of which some time lies in a range."""
+    first = int(np.searchsorted(row["end_us"], first_us, side="right"))
+    last = int(np.searchsorted(row["begin_us"], last_us))
+    return row[first : max(first, last)]
+
+
+def _within(known: Sequence[Interval], spans: Spans, first_us: int, last_us: int) -> Int64Array:
+    """Return how much of each span lies in a range and in the intervals in which all calls are known."""
+    begins, ends = np.array([*sorted(known), (_NEVER, _NEVER)], np.int64).T
+    before = np.concatenate(([0], np.cumsum(ends - begins)))
+
+    def known_until(us: Int64Array) -> Int64Array:
+        at = np.searchsorted(begins, us, side="right")
+        last = np.maximum(at - 1, 0)
+        beyond = np.where(at > 0, np.maximum(ends[last] - us, 0), 0)
+        until: Int64Array = before[at] - beyond
+        return until
+
+    from_us, to_us = np.maximum(spans["begin_us"], first_us), np.minimum(spans["end_us"], last_us)
+    return known_until(to_us) - known_until(from_us)
+
+
+def _clipped(spans: Spans, first_us: int, last_us: int) -> Int64Array:
+    clipped: Int64Array = np.minimum(spans["end_us"], last_us) - np.maximum(spans["begin_us"], first_us)
+    return clipped
+
+
+def _outermost(rows: Sequence[Spans]) -> list[npt.NDArray[np.bool_]]:
+    """Return, for the rows of one thread, which spans lie in no other one of the same function."""
+    spans = np.concatenate(rows)
+    depths = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    order = np.lexsort((depths, spans["begin_us"], spans["function"]))
+    # Calls of one thread overlap only as caller and callee: one that begins after all before it have ended
+    # is in none of them. Functions are kept apart by more than there is time.
+    begins = spans["begin_us"][order] - spans["begin_us"].min(initial=_NEVER)
+    ends = spans["end_us"][order] - spans["begin_us"].min(initial=_NEVER)
+    apart = spans["function"][order].astype(np.int64) * (int(ends.max(initial=0)) + 1)
+    latest = np.maximum.accumulate(ends + apart)
+    is_outer = np.ones(len(spans), np.bool_)
+    is_outer[order[1:]] = begins[1:] + apart[1:] >= latest[:-1]
+    return np.split(is_outer, np.cumsum([len(row) for row in rows])[:-1])

@@ -171,19 +171,28 @@ class SpanIndex:
         for partner in partners:
             links = joined(links, self.rank, partner.rank, around(partner.links, first_us, last_us))
         header = self.header
-        gaps = header.lost_us
-        begins = [header.interval_us[0], *(end for _, end in gaps)]
-        ends = [*(begin for begin, _ in gaps), header.interval_us[1]]
-        known = [(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end]
         window = SpanWindow(
             header.functions,
             self._rows(level),
             between(links, first_us, last_us),
-            dict.fromkeys({place.thread for place in header.rows}, known),
-            gaps,
+            self._known(),
+            header.lost_us,
             header.gpu_threads,
         )
         return cut(window, first_us, last_us, level)
+
+    def calls(self) -> SpanWindow:
+        """Return all calls of the rank, not reduced, and nothing that is drawn with them."""
+        header = self.header
+        return SpanWindow(header.functions, self._rows(0), known_us=self._known(), lost_us=header.lost_us)
+
+    def _known(self) -> dict[int, list[Interval]]:
+        """Return the intervals by thread in which all calls are known."""
+        header = self.header
+        begins = [header.interval_us[0], *(end for _, end in header.lost_us)]
+        ends = [*(begin for begin, _ in header.lost_us), header.interval_us[1]]
+        known = [(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end]
+        return dict.fromkeys({place.thread for place in header.rows}, known)
 
     def _rows(self, level: int) -> list[SpanRow]:
         """Return each row, reduced as far as it stands in the file, but not above the level."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chimbuko.core.arrays import Float64Array, Int64Array, Rows, UInt16Array, grown, longer
+from chimbuko.core.arrays import Float64Array, Int64Array, Rows, UInt16Array, distinct, grown, longer
 from chimbuko.core.buckets import BUCKETS
 from chimbuko.core.kernels.buckets import scaled
 from chimbuko.core.kernels.decay import ERA_CALLS, MOVED, end_eras, moved_by
@@ -123,7 +123,8 @@ class Decay:
         self._era[rows], self._newer[places], self._older[places] = era, newer, older
         self._ln_drift[rows] = ln_drift
         self._calls[rows] = 0.0
-        return np.union1d(adapted, rows[is_changed != 0]), np.union1d(adapted, rows[is_changed == MOVED])
+        changed, moved = rows[is_changed != 0], rows[is_changed == MOVED]
+        return distinct(np.concatenate([adapted, changed])), distinct(np.concatenate([adapted, moved]))
 
     def _adapt(self) -> Int64Array:
         """Scale what earlier runs say of functions to this run's level where that is another; return these.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from chimbuko.core.arrays import Int64Array, Rows, grown
+from chimbuko.core.arrays import Int64Array, Rows, distinct, grown
 from chimbuko.pserver.state.programtotals import ProgramCallPaths, ProgramCounters, SavedCounter
 from chimbuko.pserver.state.stragglers import SavedProgram, SlowRanks
 from chimbuko.pserver.state.totals import RowIndex, Totals
@@ -192,9 +192,10 @@ class FlaggedCalls:
         """Return the totals that have grown since the last call."""
         if not self._changed:
             return self._rows[:0]
-        changed = np.unique(np.concatenate(self._changed))
+        changed = distinct(np.concatenate(self._changed))
         self._changed.clear()
-        return self._rows[changed]
+        rows: Rows = self._rows[changed]
+        return rows
 
 
 def renumbered(rows: Rows, numbers: Int64Array) -> Rows:

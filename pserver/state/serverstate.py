@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from chimbuko.core.arrays import Float64Array, Int64Array, RankKey
+from chimbuko.core.arrays import Float64Array, Int64Array, RankKey, distinct
 from chimbuko.core.calls.pathtable import PATH
 from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
@@ -273,8 +273,8 @@ class ServerState:
     def timers(self) -> RankTimers:
         """Return the runtimes of functions on each rank that is reported here."""
         rows = self._telemetry.timers()
-        functions = np.unique(rows["function"]).tolist()
-        ranks = np.unique(rows[["program", "rank"]]).tolist()
+        functions = distinct(rows["function"]).tolist()
+        ranks = distinct(rows[["program", "rank"]]).tolist()
         return RankTimers(
             rows.tobytes(),
             self.programs,

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.core.arrays import Float64Array, Int64Array, Rows, grown
+from chimbuko.core.arrays import Float64Array, Int64Array, Rows, distinct, grown
 from chimbuko.pserver.state.totals import RowIndex
 from chimbuko.runtime.protocol.telemetry import PACE, SlowRank
 
@@ -158,7 +158,7 @@ class SlowRanks:
             return
         arrived = np.concatenate(self._arrived)
         self._arrived.clear()
-        for program in np.unique(arrived["program"]).tolist():
+        for program in distinct(arrived["program"]).tolist():
             known = self._programs.setdefault(program, _Program())
             known.take(arrived[arrived["program"] == program])
 
@@ -195,7 +195,7 @@ class _Program:
                 [self._newest, np.full(2 * ranks - len(self._newest), -1, np.int64)]
             )
         np.maximum.at(self._newest, paces["rank"], paces["window"])
-        for window in np.unique(paces["window"]).tolist():
+        for window in distinct(paces["window"]).tolist():
             if window > self._compared:
                 self._waiting.setdefault(window, []).append(paces[paces["window"] == window])
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.core.arrays import LEAST_ROWS, as_table, grown, longer
+from chimbuko.core.arrays import LEAST_ROWS, as_table, distinct, grown, longer
 from chimbuko.runtime.protocol.telemetry import FLAGGED
 
 
@@ -24,3 +24,10 @@ def test_a_table_stays_a_table() -> None:
     larger = longer(rows, 100)
     assert len(larger) == 100 and larger.dtype == rows.dtype and larger[2].anomalies == 1
     assert (larger[:3] == rows).all() and not larger[3:]["anomalies"].any()
+
+
+@given(st.lists(st.integers(-5, 5)))
+def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
+    assert distinct(np.array(values, np.int64)).tolist() == sorted(set(values))
+    pairs = np.array([(one, -one) for one in values], [("one", np.int64), ("other", np.int32)])
+    assert distinct(pairs).tolist() == [(one, -one) for one in sorted(set(values))]

@@ -11,6 +11,7 @@ from chimbuko.causes.evidence.communication import Communication
 from chimbuko.causes.evidence.flag import Flag, FlagIndex, losses_in
 from chimbuko.causes.evidence.nodeevidence import AROUND_US, NodeEvidence
 from chimbuko.causes.evidence.threadactivity import ThreadActivity
+from chimbuko.causes.evidence.work import Work
 from chimbuko.causes.part import HeldUp
 from chimbuko.core.calls.clocks import Clocks
 from chimbuko.core.calls.waiting import Waits
@@ -81,9 +82,15 @@ class Evidence:
         return concerned
 
     def activity(self, flag: Flag) -> ThreadActivity | None:
-        """Return the activity of a call's thread by its node's samples; None without any."""
+        """Return the activity of a call's thread by its node's samples, and by what was counted in the call;
+        None without samples.
+        """
         if flag.id not in self._activities:
-            self._activities[flag.id] = self.nodes.activity(flag, self._disturbed(flag))
+            activity = self.nodes.activity(flag, self._disturbed(flag))
+            worked = dict(flag.worked)
+            if activity is not None and Work.OFF_CORE in worked:
+                activity = activity.counted(worked.get(Work.CPU_TIME, 0), worked[Work.OFF_CORE])
+            self._activities[flag.id] = activity
         return self._activities[flag.id]
 
     def _disturbed(self, flag: Flag) -> Iterator[tuple[int, int]]:

@@ -251,8 +251,8 @@ class NodeEvidence:
             return False
         node.add(batch)
         for one in batch.names:
-            if one.thread >= 0:
-                self._threads[batch.node, one.program, one.rank, one.thread] = one.tid
+            for thread in (one.thread, *one.stacks) if one.thread >= 0 else ():
+                self._threads[batch.node, one.program, one.rank, thread] = one.tid
         return True
 
     @property

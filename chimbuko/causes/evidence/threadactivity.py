@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from chimbuko.monitor.procfs.systemcalls import NO_CALL
 from chimbuko.monitor.samples.intervals import ends_us, overlaps_us
@@ -32,6 +32,9 @@ AWAKE_SHARE = 0.1
 """Share of the time up to which a thread that slept was woken by nobody: others have cut its running into
 slices.
 """
+SEEN_SHARE = 0.25
+"""Minimum share of the time off the core that looks must have seen, for the rest of it to be taken for
+alike."""
 STOPPED, DEVICE, ASLEEP = "T", "D", "S"
 """Letters of the kernel for states: stopped, asleep so that nothing wakes it, asleep."""
 
@@ -92,6 +95,27 @@ class ThreadActivity(msgspec.Struct, frozen=True):
     def slept_us(self, calls: frozenset[int]) -> float:
         """Return the time asleep in these system calls, whether it could be woken or not."""
         return sum(us for (state, call), us in self.asleep_us.items() if call in calls and state != STOPPED)
+
+    def counted(self, ran_us: float, off_us: float) -> ThreadActivity:
+        """Return the activity of a thread that is known to have run, and to have been off its core, for so
+        long: on a busy node looks come late, and see neither when a call began nor when its waits did.
+        """
+        seen_us = self.waited_us + self.usual_wait_us + sum(self.asleep_us.values())
+        off_us = min(off_us, self.length_us)
+        if not off_us or not SEEN_SHARE * off_us <= seen_us:
+            return self
+        more = max(1.0, off_us / seen_us)
+        # Waits that are usual come with running.
+        usual_us = self.usual_wait_us * min(1.0, ran_us / max(1.0, self.ran_us))
+        ran_us = min(self.ran_us, self.length_us - off_us)
+        return replace(
+            self,
+            ran_us=ran_us,
+            system_us=min(self.system_us, ran_us),
+            waited_us=more * (self.waited_us + self.usual_wait_us - usual_us),
+            usual_wait_us=more * usual_us,
+            asleep_us={into: more * us for into, us in self.asleep_us.items()},
+        )
 
     @property
     def device_us(self) -> float:

@@ -1,4 +1,4 @@
-"""Work of a thread, as counters of a trace: our recorder writes them, causes read them."""
+"""Work of a thread, as counters of a trace: our recorders write them, causes read them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class Work(StrEnum):
 
     CPU_TIME = "Work: CPU time (us)"
     FAULTS = "Work: page faults"
+    OFF_CORE = "Work: time off the core (us)"
     INSTRUCTIONS = "Work: instructions"
     CYCLES = "Work: cycles"
     CACHE_MISSES = "Work: cache misses"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import GAP_SHARE, Flag
 from chimbuko.causes.kinds.cause import Cause
+from chimbuko.causes.kinds.rest import off_core_us
 from chimbuko.causes.part import Part
 from chimbuko.causes.wording import duration
 from chimbuko.core.calls.functionnames import short_name
@@ -23,10 +24,12 @@ def in_child(flag: Flag, evidence: Evidence) -> Iterator[Part]:
 
 
 def late_child(flag: Flag, evidence: Evidence) -> Iterator[Part]:
-    """Yield the gap before a call of a function of the program, if most of the excess lies there."""
+    """Yield the gap before a call of a function of the program, if most of the excess lies there, and its
+    thread ran meanwhile, as far as that is known.
+    """
     if flag.is_wait or not flag.has_all_children:
         return
-    gap_us = flag.lost_to_us - flag.lost_from_us
+    gap_us = flag.lost_to_us - flag.lost_from_us - off_core_us(flag, evidence)
     late = next((child for child in flag.children if child.entry_us == flag.lost_to_us), None)
     if late is not None and gap_us >= GAP_SHARE * flag.excess_us and not is_communication(late.function):
         yield Part(LATE_CHILD.id, gap_us, late.function)

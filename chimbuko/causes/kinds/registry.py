@@ -16,7 +16,7 @@ from chimbuko.causes.kinds.gpu import GPU_BUSY, GPU_QUEUE_FULL, GPU_THROTTLED, W
 from chimbuko.causes.kinds.heldup import STOPPED, WAITED_FOR_CORE
 from chimbuko.causes.kinds.interpreter import COLLECTION, IMPORT, INTERPRETER, LOCK
 from chimbuko.causes.kinds.peers import LATE_AT_COLLECTIVE, LATE_RECEIVER, LATE_SENDER, SLOW_OPERATION
-from chimbuko.causes.kinds.rest import NOT_EXPLAINED, OWN_CODE
+from chimbuko.causes.kinds.rest import NOT_EXPLAINED, OFF_CORE, OWN_CODE
 from chimbuko.causes.kinds.spent import (
     ASLEEP,
     CHILD,
@@ -73,6 +73,7 @@ CAUSES: tuple[Cause, ...] = (
     LOW_CLOCK,
     COUNTER,
     OWN_CODE,
+    OFF_CORE,
     NOT_EXPLAINED,
 )
 """Causes of our own."""

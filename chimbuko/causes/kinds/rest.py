@@ -15,13 +15,44 @@ from chimbuko.core.calls.waiting import waits_for_gpu
 from chimbuko.core.units import number_of
 
 RAN_SHARE = 0.5
-"""Share of the excess that further CPU time must make up, for a call to have been slow as it ran longer."""
+"""Share of the excess, without the waits for a core that come with running, that further CPU time must make
+up for a call to have been slow as it ran longer."""
+UNCERTAIN_US = 1000
+"""Time from before a call, at most, that counts of its work may contain: they are read once in so long."""
 
 
 def own_code(flag: Flag, evidence: Evidence) -> Iterator[Part]:
-    """Yield the whole excess, unless the call is one in which ranks wait, or waits for a GPU."""
-    if not (flag.is_wait or waits_for_gpu(flag.function)):
-        yield Part(OWN_CODE.id, flag.excess_us, by=_ran(flag, evidence))
+    """Yield the excess, but for the time that the thread was off its core, as far as that was counted.
+
+    A call in which ranks wait, or that waits for a GPU, has none.
+    """
+    if _is_own(flag):
+        yield Part(OWN_CODE.id, flag.excess_us - off_core_us(flag, evidence), by=_ran(flag, evidence))
+
+
+def off_core(flag: Flag, evidence: Evidence) -> Iterator[Part]:
+    """Yield how long the thread of a call was off its core, as far as that was counted."""
+    if _is_own(flag):
+        yield Part(OFF_CORE.id, off_core_us(flag, evidence))
+
+
+def _is_own(flag: Flag) -> bool:
+    return not (flag.is_wait or waits_for_gpu(flag.function))
+
+
+def off_core_us(flag: Flag, evidence: Evidence) -> float:
+    """Return how long the thread of a call was off its core beyond what is usual; 0 where nobody has counted.
+
+    Waits for a core come with running: a call that runs for longer has more of them on a busy node.
+    """
+    ordinary, activity = evidence.ordinary(flag), evidence.activity(flag)
+    now, usual = dict(flag.worked), dict(ordinary.worked) if ordinary is not None else {}
+    usual_us = float(usual.get(Work.OFF_CORE, 0))
+    if activity is not None:
+        usual_us = max(usual_us, activity.usual_wait_us)
+    elif usual.get(Work.CPU_TIME):
+        usual_us *= max(1.0, now.get(Work.CPU_TIME, 0) / usual[Work.CPU_TIME])
+    return min(flag.excess_us, max(0.0, now.get(Work.OFF_CORE, 0) - usual_us))
 
 
 def _ran(flag: Flag, evidence: Evidence) -> str:
@@ -35,7 +66,9 @@ def _ran(flag: Flag, evidence: Evidence) -> str:
         return ""
     now, usual = dict(flag.worked), dict(ordinary.worked)
     ran_us, usual_us = now.get(Work.CPU_TIME, 0), usual.get(Work.CPU_TIME, 0)
-    if ran_us - usual_us < RAN_SHARE * flag.excess_us:
+    activity = evidence.activity(flag)
+    waited_us = activity.usual_wait_us if activity is not None else 0.0
+    if ran_us - usual_us - UNCERTAIN_US < RAN_SHARE * (flag.excess_us - waited_us):
         return ""
     said = f"{duration(ran_us)} of CPU time{_instead_of(duration(usual_us) if usual_us else '')}"
     faults, usual_faults = now.get(Work.FAULTS, 0), usual.get(Work.FAULTS, 0)
@@ -56,6 +89,13 @@ OWN_CODE = Cause(
     claim=own_code,
     is_by_amount=True,
     clause=lambda part, rank: f"as it ran longer ({part.by})" if part.by else "",
+)
+OFF_CORE = Cause(
+    id="off its core",
+    colour="unexplained",
+    text="while its thread did not run: it slept, or waited for a core, which no look has seen",
+    claim=off_core,
+    clause=lambda part, rank: f"as its thread did not run for {duration(part.lost_us)}",
 )
 NOT_EXPLAINED = Cause(
     id="not explained", colour="unexplained", text="for a reason that is not on record", is_wait=True

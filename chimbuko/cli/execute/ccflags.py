@@ -8,7 +8,9 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
@@ -22,6 +24,13 @@ _GCC = (
     # Functions are seen that the source does not declare inline. Of CoMD and LULESH that cost 0 to 2 %.
     *("-fno-inline-functions-called-once", "-fno-inline-small-functions", "-fno-inline-functions"),
 )
+_OWN_ASSEMBLER = f"-B{INCLUDE / 'assembler'}/"
+_CXX_FILE = """
+template <class T> __attribute__((noinline)) T shared(T value) { return value + 1; }
+__attribute__((noinline)) int first_NAME(int value) { return value - 1; }
+int NAME(int value) { return shared(first_NAME(value)); }
+"""
+"""Text of files that have copies of one function, as those of C++ programs do."""
 _HOOKS = ("-finstrument-functions",)
 _FIRST_GCC = 8
 """First version of gcc that prepares functions."""
@@ -75,4 +84,23 @@ def function_flags(compiler: str) -> tuple[str, ...]:
     if "clang" in done.stdout:
         return _CLANG
     version = re.match(r".*\) (\d+)\.", done.stdout) if "Free Software Foundation" in done.stdout else None
-    return _GCC if version and int(version[1]) >= _FIRST_GCC else _HOOKS
+    return _flags_of_gcc(compiler) if version and int(version[1]) >= _FIRST_GCC else _HOOKS
+
+
+def _flags_of_gcc(compiler: str) -> tuple[str, ...]:
+    """Return flags with which a gcc links programs in C++, where it compiles any."""
+    with_own_assembler = (*_GCC, _OWN_ASSEMBLER)
+    for flags in (_GCC, with_own_assembler):
+        if _links_copies(compiler, flags):
+            return flags
+    return _HOOKS if _links_copies(compiler, ()) else _GCC
+
+
+def _links_copies(compiler: str, flags: tuple[str, ...]) -> bool:
+    with tempfile.TemporaryDirectory(prefix="chimbuko-cc-flags-") as name:
+        files = [Path(name, f"{file}.cc") for file in ("one", "other")]
+        for file in files:
+            file.write_text(_CXX_FILE.replace("NAME", file.stem))
+        words = [compiler, "-O2", "-fPIC", "-shared", "-nostdlib", *flags, *map(str, files)]
+        done = subprocess.run([*words, "-o", f"{name}/linked.so"], capture_output=True, timeout=60)
+        return done.returncode == 0

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from chimbuko.cli.shared.incident import known_findings_of
 from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.explain.explaining import explain_run
-from chimbuko.provenance.history.remembering import known_in_series
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary, set_mark
 from chimbuko.provenance.incidents.marks import MarkState
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
@@ -93,11 +93,11 @@ def command(
                 "total": page.total,
                 "recurrences": recurrences,
                 "metrics": metrics,
-                "known": known_in_series(directory),
+                "known": known_findings_of(directory),
             }
             print_json(answer)
             return
-        known = known_in_series(directory)
+        known = known_findings_of(directory)
         is_stuck = any(True for _ in standstills(provenance))
         time_range = provenance.steps.time_range()
         start_us = time_range[0] if time_range else 0

@@ -6,8 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import msgspec
 
-from chimbuko.cli.shared.incident import print_incident, print_metric_finding, print_recurrence
+from chimbuko.cli.shared.incident import (
+    known_findings_of,
+    print_incident,
+    print_known,
+    print_metric_finding,
+    print_recurrence,
+)
 from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import CallRecord, CounterValue
@@ -59,17 +66,23 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
         time_range = provenance.steps.time_range()
         if is_incident_id(wanted):
             details = Incidents(provenance.reader).one(wanted)
+            known = known_findings_of(directory).get(details.summary.id)
             if as_json:
-                print_json(details)
+                print_json(msgspec.structs.asdict(details) | {"known": known})
                 return
-            print_incident(Output(), details, time_range[0] if time_range else details.summary.begin_us)
+            output, summary = Output(), details.summary
+            print_incident(output, details, time_range[0] if time_range else summary.begin_us)
+            print_known(output, known)
             return
         if is_recurrence_id(wanted):
             found = Incidents(provenance.reader).recurrence(wanted)
+            known = known_findings_of(directory).get(found.id)
             if as_json:
-                print_json(found)
+                print_json(msgspec.structs.asdict(found) | {"known": known})
                 return
-            print_recurrence(Output(), found, time_range[0] if time_range else found.recurrence.begin_us)
+            output = Output()
+            print_recurrence(output, found, time_range[0] if time_range else found.recurrence.begin_us)
+            print_known(output, known)
             return
         if is_metric_finding_id(wanted):
             metric = metric_finding(provenance.reader, wanted)

@@ -5,16 +5,22 @@ Open calls of all ranks as one tree, and whether it is a deadlock.
 
 from __future__ import annotations
 
+import sys
+
 from chimbuko.causes.part import Part
 from chimbuko.causes.wording import ranks_in_words
 from chimbuko.cli.shared.table import MARK, Column, Output
 from chimbuko.core.calls.functionnames import shown_name, shown_names
+from chimbuko.core.errors import StoreError
 from chimbuko.core.units import format_duration_us, format_signed_us
 from chimbuko.monitor.report.deadlock import lines, merged
+from chimbuko.provenance.history.known import KnownFinding
+from chimbuko.provenance.history.remembering import known_in_series
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.runtime.runs.directory import RunDirectory
 
 
 def stuck_lines(provenance: Provenance) -> list[str]:
@@ -28,6 +34,21 @@ def stuck_lines(provenance: Provenance) -> list[str]:
             shown += [f"{one.finding.kind}: {one.finding.text}", f"    {one.finding.advice}"]
         shown += lines(merged(one.stacks))
     return shown
+
+
+def known_findings_of(run: RunDirectory) -> dict[str, KnownFinding]:
+    """Return which findings of a run earlier runs had, too; say so where their index cannot be read."""
+    try:
+        return known_in_series(run)
+    except StoreError as error:
+        print(f"chimbuko: what earlier runs had is not known: {error}", file=sys.stderr)
+        return {}
+
+
+def print_known(output: Output, known: KnownFinding | None) -> None:
+    """Print in how many earlier runs the same was, and since when."""
+    if known is not None:
+        output.line(f"Earlier runs of its series had the same: {known.words}.")
 
 
 def print_incident(output: Output, details: IncidentDetails, start_us: int) -> None:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.core.arrays import Rows
+from chimbuko.core.arrays import Rows, distinct
 from chimbuko.core.calls.record import (
     RECORD_VERSION,
     CallRecord,
@@ -334,7 +334,7 @@ _SAME = [
 
 def _named(names: dict[int, str], numbers: Iterable[npt.NDArray[np.int32]]) -> dict[int, str]:
     """Return the names that are mentioned."""
-    return {number: names[number] for number in np.unique(np.concatenate([*numbers])).tolist()}
+    return {number: names[number] for number in distinct(np.concatenate([*numbers])).tolist()}
 
 
 def _place(identity: str) -> tuple[int, int]:

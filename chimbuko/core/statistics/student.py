@@ -32,15 +32,18 @@ def two_sided_p(t: Float64Array, degrees: Float64Array) -> Float64Array:
 def two_sided_t(p: float, degrees: Float64Array) -> Float64Array:
     """Return the t beyond which, on either side, Student's t lies with a probability."""
     degrees = np.asarray(degrees, np.float64)
-    low, high = np.zeros(degrees.shape), np.ones(degrees.shape)
-    while np.any(is_low := two_sided_p(high, degrees) > p):
-        high = np.where(is_low, high * 2, high)
-    # Halved until a double can be no more exact.
-    for _ in range(64):
-        middle = (low + high) / 2
-        is_beyond = two_sided_p(middle, degrees) > p
-        low, high = np.where(is_beyond, middle, low), np.where(is_beyond, high, middle)
-    return (low + high) / 2
+    log_density = (
+        _log_gamma((degrees + 1) / 2) - _log_gamma(degrees / 2) - np.log(degrees * np.pi) / 2 + math.log(2)
+    )
+    t = np.zeros(degrees.shape)
+    # The probability falls, and ever less steeply: Newton's steps from 0 come nearer, and never too far.
+    while True:
+        density = np.exp(log_density - (degrees + 1) / 2 * np.log1p(t * t / degrees))
+        further = t + (two_sided_p(t, degrees) - p) / density
+        is_further = further > t * (1 + _PRECISION)
+        if not is_further.any():
+            return t
+        t = np.where(is_further, further, t)
 
 
 def digamma(x: float) -> float:

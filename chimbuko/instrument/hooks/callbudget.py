@@ -6,6 +6,7 @@ Functions that are called often and are short are left out; see ``library/python
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import sys
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import CodeType, FrameType
     from typing import Any
+
+    from chimbuko.instrument.hooks.functions import Recorder
 
 OVERHEAD_VARIABLE = "CHIMBUKO_OVERHEAD"
 """Environment variable with the budget, that of ``instrument.recorder``, which would load numpy."""
@@ -67,7 +70,9 @@ class CallBudget:
         kinds: dict[str, tuple[Any, tuple[Any, ...]]] = {
             "begin_recording": (None, (ctypes.c_double, whole, *[thing] * 4)),
             "end_recording": (None, ()),
-            "begin_thread": (None, (address,)),
+            "begin_thread": (None, (address, address)),
+            "work_name": (ctypes.c_char_p, (count,)),
+            "number_work": (None, (count, wide)),
             "is_thread_begun": (whole, ()),
             "add_function": (ctypes.c_int32, (address, wide, thing, thing)),
             "forget_function": (None, (address,)),
@@ -84,6 +89,7 @@ class CallBudget:
             function.restype, function.argtypes = result, arguments
         self._names: list[str] = []
         self._looks = 0
+        self._is_work_numbered = False
         self.overhead = _overhead()
         self.set_hook: Callable[[object], None] = library.set_hook
         """Function that makes an object the profiling hook of the calling thread."""
@@ -99,12 +105,25 @@ class CallBudget:
         """Begin a recording; ``disable`` is what Python is told about what it need not tell any more."""
         self._names = [OTHERS]
         self._looks = 0
+        self._is_work_numbered = False
         # The library only points to them; they live as long as Python.
         self._library.begin_recording(self.overhead, disable is not None, None, disable, "call", "return")
 
-    def begin_thread(self, events: list[int] | None) -> None:
-        """Record calls of the calling thread in a list; None for none."""
-        self._library.begin_thread(None if events is None else id(events))
+    def begin_thread(self, recorder: Recorder) -> None:
+        """Record calls of the calling thread, and what it does in long ones, in its buffer."""
+        if not self._is_work_numbered:
+            self._is_work_numbered = True
+            for place in itertools.count():
+                name = self._library.work_name(place)
+                if name is None:
+                    break
+                self._library.number_work(place, recorder.counter_number(name.decode()))
+        buffer = recorder.buffer()
+        self._library.begin_thread(id(buffer.events), id(buffer.work))
+
+    def skip_thread(self) -> None:
+        """Record nothing of the calling thread."""
+        self._library.begin_thread(None, None)
 
     def is_thread_begun(self) -> bool:
         """Whether the calling thread has said where its calls are recorded."""

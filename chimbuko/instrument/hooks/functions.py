@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         number: int
         owner: Callable[[], object]
         events: list[int]
+        work: list[int]
         lanes: LanePool
 
     class Recorder(Protocol):
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
         def timer_code(self, name: str) -> int:
             """Return the code of the ENTRY of ``name`` (that of its EXIT is one higher), or ``SKIPPED``."""
+
+        def counter_number(self, name: str) -> int:
+            """Return the number of the counter ``name``, or ``SKIPPED``."""
 
 
 SKIPPED = -1

@@ -164,7 +164,10 @@ class MonitoringHook:
         of_thread = self._recorder.of_thread
         # Our own thread has no buffer, and takes in what it would record.
         is_ours = hasattr(of_thread, "extend") and not hasattr(of_thread, "buffer")
-        budget.begin_thread(None if is_ours else self._recorder.buffer().events)
+        if is_ours:
+            budget.skip_thread()
+        else:
+            budget.begin_thread(self._recorder)
 
     def _beginning(self, disable: object) -> Callable[..., Any]:
         of_thread, buffer = self._recorder.of_thread, self._recorder.buffer

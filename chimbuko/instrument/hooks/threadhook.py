@@ -76,7 +76,7 @@ class ThreadHook:
         if budget is None:
             self.record = self._made()
         else:
-            budget.begin_thread(self.events)
+            budget.begin_thread(recorder)
             self._set_hook = budget.set_hook
             self.record = self._asked(budget.step)
 

@@ -66,7 +66,7 @@ INCLUDE = Path(__file__).with_name("include")
 """Folder of the headers for programs that name their own regions."""
 COMMON = (
     *("recorder.c", "functions.c", "crash.c", "stacks.c", "programs.c", "openmp.c", "gomp.c"),
-    *("work.c", "looks.c", "budget.c", "node.c", "callsites.c", "callers.c", "machinecode.c"),
+    *("work.c", "worknotes.c", "looks.c", "budget.c", "node.c", "callsites.c", "callers.c", "machinecode.c"),
     *("binaries.c", "sleds.c", "entries.c", "gpu.c", "cuda.c", "nvtx.c"),
 )
 WITH_MPI = ("messages.c", "communicators.c", "requests.c", "fortran.c")

@@ -10,9 +10,9 @@ from chimbuko.runtime.preload import compile_with, find_compiler, kept_library, 
 
 _INSTRUMENT = Path(__file__).parent.parent
 FOLDERS = (_INSTRUMENT / "hooks" / "library", _INSTRUMENT / "recorder" / "library")
-"""Folders of the sources: that of the hook, and that of the recorder, whose budget it shares."""
-SOURCES = (FOLDERS[0] / "pythoncalls.c", FOLDERS[1] / "budget.c")
-HEADERS = (FOLDERS[0] / "pointermap.h", FOLDERS[1] / "budget.h")
+"""Folders of the sources: that of the hook, and that of the recorder, whose budget and counters it shares."""
+SOURCES = (FOLDERS[0] / "pythoncalls.c", FOLDERS[1] / "budget.c", FOLDERS[1] / "work.c")
+HEADERS = (FOLDERS[0] / "pointermap.h", FOLDERS[1] / "budget.h", FOLDERS[1] / "work.h")
 WHAT = "the budget of Python functions"
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-shared", "-Wl,-z,lazy")
 
@@ -31,7 +31,7 @@ def hook_library(environment: Mapping[str, str] = os.environ) -> Path:
 
     def build(library: Path) -> None:
         words = [*find_compiler(environment, WHAT), *FLAGS, *(f"-I{folder}" for folder in FOLDERS)]
-        words += ["-o", str(library), *map(str, SOURCES)]
+        words += ["-o", str(library), *map(str, SOURCES), "-ldl", "-lpthread"]
         compile_with(words, environment, WHAT, "all functions are recorded, whatever it costs")
 
     name = f"pythoncalls-{key_of(*texts, *FLAGS, environment.get('CC', ''))}.so"

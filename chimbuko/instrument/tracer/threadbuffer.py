@@ -43,7 +43,10 @@ class ThreadBuffer:
         """Code and time of each event, in a list: adding a row takes a fifth of the time of an array."""
         self.comms = array("q")
         self.counters = array("q")
+        self.work: list[int] = []
+        """Rows of counters, as ``counters`` has them, that a library in C adds."""
         self._packed: list[bytes] = []
+        self._packed_work: list[bytes] = []
         self._moved = 0
         """Number of values that have left ``events``."""
 
@@ -53,25 +56,32 @@ class ThreadBuffer:
         return self._moved + len(self.events)
 
     def pack(self) -> None:
-        """Store events as an array, which takes a third of the memory of the list."""
-        # The thread may add more meanwhile, but only at the end.
-        events = self.events[:]
-        del self.events[: len(events)]
-        self._moved += len(events)
-        if events:
-            self._packed.append(struct.pack(f"={len(events)}q", *events))
+        """Store lists as arrays, which take a third of their memory."""
+        self._moved += _pack(self.events, self._packed)
+        _pack(self.work, self._packed_work)
 
     def take(self) -> ThreadRows:
         """Take all rows out of the buffer."""
         self.pack()
         packed, self._packed = self._packed, []
+        work, self._packed_work = self._packed_work, []
         return ThreadRows(
             self.number,
             b"".join(packed),
             _take(self.comms),
-            _take(self.counters),
+            b"".join((_take(self.counters), *work)),
             native_id=self.native_id,
         )
+
+
+def _pack(rows: list[int], packed: list[bytes]) -> int:
+    """Move the values of a list into an array; return how many there were."""
+    # The thread may add more meanwhile, but only at the end.
+    taken = rows[:]
+    del rows[: len(taken)]
+    if taken:
+        packed.append(struct.pack(f"={len(taken)}q", *taken))
+    return len(taken)
 
 
 def _take(rows: array[int]) -> bytes:

@@ -75,18 +75,28 @@ class ThreadNames:
     """Names of all threads that batches to come may hold, also of those that have ended meanwhile."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[int, int], int] = {}
-        """Number of each thread in the trace, by process and thread."""
+        self._numbers: dict[tuple[int, int], list[int]] = {}
+        """Numbers of each thread in the trace, by process and thread: its own, and those of its further
+        stacks, as coroutines have them.
+        """
+        self._tids: dict[tuple[int, int], int] = {}
+        """Thread by process and number, which may be given again when a thread has ended."""
         self._names: dict[int, tuple[Watched, str, str]] = {}
         """Process, name and cores of each thread."""
 
     def number(self, pid: int, tid: int, thread: int) -> None:
-        """Note a thread's number in the trace."""
-        self._numbers[pid, tid] = thread
+        """Note a number of a thread in the trace; the first one is its own."""
+        before = self._tids.get((pid, thread))
+        if before == tid:
+            return
+        if before is not None:
+            self._numbers[pid, before].remove(thread)
+        self._tids[pid, thread] = tid
+        self._numbers.setdefault((pid, tid), []).append(thread)
 
     def number_of(self, pid: int, tid: int) -> int | None:
         """Return a thread's number in the trace, if it is known."""
-        return self._numbers.get((pid, tid))
+        return next(iter(self._numbers.get((pid, tid), ())), None)
 
     def note(self, watched: Mapping[int, Watched], threads: Mapping[int, ThreadCounters]) -> None:
         """Note the threads of watched processes as they are now."""
@@ -103,8 +113,8 @@ class ThreadNames:
         return [self._name(tid, *self._names[tid]) for tid in sorted(tids) if tid in self._names]
 
     def _name(self, tid: int, watched: Watched, name: str, cpus: str) -> ThreadName:
-        thread = self._numbers.get((watched.pid, tid), -1)
-        return ThreadName(watched.pid, tid, name, watched.program, watched.rank, thread, cpus)
+        thread, *stacks = self._numbers.get((watched.pid, tid)) or [-1]
+        return ThreadName(watched.pid, tid, name, watched.program, watched.rank, thread, cpus, tuple(stacks))
 
 
 MOST_KEPT_ROWS = 500_000

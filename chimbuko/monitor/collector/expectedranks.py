@@ -27,9 +27,16 @@ class ExpectedRanks:
         self._wanted = _VARIABLE + os.fsencode(folder) + b"/"
         self._seen: set[str] = set()
         self._found = 0
+        self._newest = b""
+        """Id of the newest process of the node at the last look."""
 
     def look(self) -> list[int]:
         """Return such processes that were not there at the last look."""
+        # To list all processes takes 0.5 ms, ten times a second, and mostly there is no new one.
+        newest, before = read_once("/proc/loadavg").rpartition(b" ")[2], self._newest
+        if newest and newest == before:
+            return []
+        self._newest = newest
         names = {name for name in os.listdir("/proc") if name.isdigit()}
         new, self._seen = names - self._seen, names
         found = [int(name) for name in new if self._is_one(name)][: MOST_EXPECTED - self._found]

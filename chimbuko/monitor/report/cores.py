@@ -23,6 +23,9 @@ paper that were not oversubscribed).
 """
 BESIDE_PER_S = 5.0
 """A sampler that wakes up each second beside a worker cuts it off some 8 to 11 times a second."""
+OWN_SHARE = 0.10
+"""Share of the time for which others had the cores of threads that these must have had themselves to hold
+each other up: to start fewer helps with no more than that."""
 FOREIGN_SHARE = 0.20
 ANALYSIS_SHARE = 0.05
 """Share of the cores that workers wait for, from which the report says what the analysis itself takes of
@@ -76,6 +79,9 @@ def _oversubscribed(span: Span) -> Iterator[Taken]:
         held_up = [thread for thread in threads if is_held_up(thread)]
         if len(held_up) < 2 or not _hold_each_other_up(span, cpus, threads):
             continue
+        own_s = _ran_beside_s(threads)
+        if own_s < OWN_SHARE * (own_s + foreign_s(span, cpus)):
+            continue
         processes, cores = number_of_processes(threads), number_of(len(cpus), "cores")
         who = number_of(len(threads), "threads")
         who = who if processes == 1 else f"{who} of {number_of(processes, 'processes')}"
@@ -83,7 +89,6 @@ def _oversubscribed(span: Span) -> Iterator[Taken]:
         if len(cpus) < round(at_once) < FEWER_AT_ONCE * len(threads):
             who += f", {at_once:.0f} at a time,"
         fewer = f"{len(cpus)} of them" if processes == 1 else f"{number_of(len(cpus), 'ranks')} here"
-        own_s = _ran_beside_s(threads)
         yield (
             own_s,
             Finding(

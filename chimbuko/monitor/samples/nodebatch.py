@@ -89,6 +89,8 @@ class ThreadName(msgspec.Struct, frozen=True, array_like=True):
     """Number of the thread in the trace; -1 if the trace does not say."""
     cpus: str = ""
     """Cores on which it may run, as ``0-3,8``; empty if that is not known."""
+    stacks: tuple[int, ...] = ()
+    """Numbers of its further stacks in the trace, as those of coroutines."""
 
 
 class NodeBatch(msgspec.Struct, frozen=True, array_like=True):

@@ -19,6 +19,8 @@ from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, StreamNames, TraceStep
 RANK = 1
 MAIN, SOLVE, PART, LEAF = range(4)
 FUNCTIONS = {MAIN: "main", SOLVE: "solve", PART: "part", LEAF: "leaf"}
+learning = pytest.mark.compiled
+"""Marks tests of a program whose usual runtimes are known, which takes 120,000 events."""
 HEALTH = StreamHealth(0, RANK, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
 
 
@@ -95,6 +97,7 @@ ALL = frozenset({SOLVE, PART, LEAF})
 WITHOUT_PART = ALL - {PART}
 
 
+@learning
 @pytest.mark.parametrize("calls", [1, 3, 50])
 def test_no_call_is_flagged_as_a_callee_is_left_out_and_comes_back(calls: int) -> None:
     """The exclusive time of ``solve`` is 0.3 ms, and 2.3 ms without ``part``, whatever takes turns."""
@@ -107,6 +110,7 @@ def test_no_call_is_flagged_as_a_callee_is_left_out_and_comes_back(calls: int) -
     assert program.take_flags() == []
 
 
+@learning
 def test_the_same_change_is_flagged_where_nothing_says_that_it_is_the_recorders() -> None:
     program = Program()
     program.run(30)
@@ -115,6 +119,7 @@ def test_the_same_change_is_flagged_where_nothing_says_that_it_is_the_recorders(
     assert {function for function, _ in program.take_flags()} == {"solve"}
 
 
+@learning
 def test_a_callee_that_is_left_out_in_mid_call_changes_nothing() -> None:
     program = Program()
     program.run(30)
@@ -128,6 +133,7 @@ def test_a_callee_that_is_left_out_in_mid_call_changes_nothing() -> None:
     assert program.take_flags() == []
 
 
+@learning
 @pytest.mark.parametrize("kept", [ALL, WITHOUT_PART])
 def test_delays_are_found_shortly_after_the_change(kept: frozenset[int]) -> None:
     program = Program()
@@ -141,6 +147,7 @@ def test_delays_are_found_shortly_after_the_change(kept: frozenset[int]) -> None
     assert program.take_flags() == [("solve", 20)]
 
 
+@learning
 def test_a_delay_of_a_callee_is_the_callees_where_it_is_recorded() -> None:
     program = Program()
     program.run(30)
@@ -154,6 +161,7 @@ def test_a_delay_of_a_callee_is_the_callees_where_it_is_recorded() -> None:
     assert program.take_flags() == [("part", 20), ("solve", 30), ("part", 20), ("solve", 20)]
 
 
+@learning
 def test_callers_over_callees_that_are_left_out_are_judged_with_these() -> None:
     """With ``part`` and ``leaf`` left out, ``leaf`` counts as a part of ``solve``."""
     program = Program()
@@ -171,6 +179,7 @@ def test_callers_over_callees_that_are_left_out_are_judged_with_these() -> None:
     assert program.take_flags() == [("part", 20), ("solve", 40)]
 
 
+@learning
 def test_calls_that_are_open_as_it_begins_are_not_judged() -> None:
     program = Program()
     program.run(30)
@@ -187,6 +196,7 @@ def test_calls_that_are_open_as_it_begins_are_not_judged() -> None:
     assert program.take_flags() == []
 
 
+@learning
 def test_a_process_that_goes_on_knows_what_was_left_out() -> None:
     program = Program()
     program.run(30)
@@ -212,6 +222,7 @@ def test_statistics_for_others_are_of_the_calls_as_they_are_recorded() -> None:
     assert np.array_equal(ours.table[:, columns], theirs.table[:, columns])
 
 
+@learning
 def test_inclusive_runtimes_are_judged_as_ever() -> None:
     program = Program(AnalysisConfig(metric="inclusive"))
     program.run(30)
@@ -222,6 +233,7 @@ def test_inclusive_runtimes_are_judged_as_ever() -> None:
     assert [flag for flag in program.take_flags() if flag[0] == "solve"] == [("solve", 20)]
 
 
+@learning
 def test_metadata_that_say_nonsense_are_passed_over() -> None:
     program = Program()
     program.names.metadata[RANK, 0, f"{LEFT_OUT_AT_TIMES}0"] = "x -1 999999999999999999999 2"

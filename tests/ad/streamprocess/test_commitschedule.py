@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from chimbuko.ad.analysis.streamanalysis import StepResult
@@ -15,7 +16,7 @@ from chimbuko.ad.streamprocess.commits import (
     quiet_s,
 )
 from chimbuko.core.calls.record import StepCount
-from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.calls.recordarrays import HEAD, PackedRecords
 from chimbuko.core.config import AnalysisConfig
 
 PERIOD_S = 0.5
@@ -25,8 +26,12 @@ LATE = PROMPT_STEPS + 1
 """Steps of a stream that is not new."""
 
 
-def result(anomalies: int = 0, records: bytes = b"") -> StepResult:
-    return StepResult(PackedRecords(heads=records), StepCount(0, 0, 0, 0, 0, 10, anomalies, 0.0, 0.0), {})
+def result(anomalies: int = 0, recorded: tuple[int, ...] = ()) -> StepResult:
+    """A step with so many abnormal calls, and with a record of each of ``recorded``: 1 is abnormal."""
+    heads = np.zeros(len(recorded), HEAD)
+    heads["is_anomaly"] = recorded
+    count = StepCount(0, 0, 0, 0, 0, 10, anomalies, 0.0, 0.0)
+    return StepResult(PackedRecords(heads=heads.tobytes()), count, {})
 
 
 def committed(can_wait: bool = True, at_s: float = 100.0, took_s: float = 0.0) -> CommitSchedule:
@@ -41,11 +46,11 @@ def committed(can_wait: bool = True, at_s: float = 100.0, took_s: float = 0.0) -
 def test_quiet_steps_wait_for_each_other() -> None:
     schedule = committed()
     for number in range(3):
-        schedule.note(result(), STEP_BYTES, LATE + number)
+        schedule.note(result(recorded=(0, 0)), STEP_BYTES, LATE + number)
         assert schedule.due_s() == 100 + quiet_s(PERIOD_S)
 
 
-@pytest.mark.parametrize("found", [result(anomalies=1), result(records=b"head")])
+@pytest.mark.parametrize("found", [result(anomalies=1), result(recorded=(0, 1))])
 def test_what_was_found_waits_for_nothing_and_nor_do_those_before_and_behind(found: StepResult) -> None:
     schedule = committed()
     for one in (result(), found, result()):

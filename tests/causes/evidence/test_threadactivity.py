@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from chimbuko.causes.evidence.threadactivity import ThreadActivity, Usual, activity_in
 from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS
@@ -153,3 +154,25 @@ def test_a_thread_that_sleeps_for_something_soon_after_a_stop_was_stopped_until_
     # What it sleeps in later is no stop.
     later = thread(1, 180, 240, ran_us=0, state=b"S", call=230)
     assert activity([*rows, later], 180, 240).stopped_us == 0
+
+
+def test_what_looks_missed_of_the_time_off_the_core_was_spent_like_the_rest() -> None:
+    seen = ThreadActivity(
+        length_us=224_000,
+        ran_us=120_000,
+        waited_us=10_000,
+        system_us=100_000,
+        asleep_us={("S", 230): 90_000.0},
+    )
+    known = seen.counted(24_000, 200_000)
+    assert (known.ran_us, known.system_us, known.waited_us) == (24_000, 24_000, 20_000)
+    assert known.asleep_us == {("S", 230): 180_000.0}
+    # Too little was seen of it.
+    assert replace(seen, asleep_us={}).counted(24_000, 200_000).ran_us == 120_000
+
+
+def test_a_call_that_hardly_ran_has_no_usual_waits_for_a_core() -> None:
+    seen = ThreadActivity(length_us=30_000, ran_us=1_500, waited_us=0, usual_wait_us=28_500)
+    known = seen.counted(ran_us=150, off_us=29_000)
+    assert known.usual_wait_us == pytest.approx(2_900, rel=0.1)
+    assert known.waited_us + known.usual_wait_us == pytest.approx(29_000)

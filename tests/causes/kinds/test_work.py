@@ -71,6 +71,16 @@ def test_who_ran_no_longer_or_is_not_counted_is_said_nothing_of() -> None:
     assert said({}) == ("own code", "")
 
 
+def test_who_did_not_run_lost_no_time_in_its_own_code() -> None:
+    usual = {Work.CPU_TIME: 50_000, Work.OFF_CORE: 1_000}
+    assert said(usual, OFF_CORE=96.0) == ("off its core", "as its thread did not run for 95 ms")
+    # To run three times as long comes with three times the waits for a core.
+    assert said(usual, CPU_TIME=3.0, OFF_CORE=3.0) == (
+        "own code",
+        "as it ran longer (150 ms of CPU time instead of 50 ms)",
+    )
+
+
 def test_who_did_more_on_a_slower_core_has_both() -> None:
     evidence = Evidence()
     evidence.put_ordinary(flag_of(record("step", 1, 0, 50, row=1, counters=list(USUAL.items()))))

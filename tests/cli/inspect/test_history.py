@@ -6,19 +6,28 @@ import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
 from chimbuko.cli.inspect.history import spark_line
 from chimbuko.provenance.explain.explaining import explain_run
-from chimbuko.provenance.history.entry import Entry
+from chimbuko.provenance.history.entry import Details, Entry, IncidentKind
 from chimbuko.provenance.history.index import Access, open_index
 from chimbuko.provenance.history.known import finding_keys
 from chimbuko.provenance.history.remembering import carry_marks, known_in_series, remember
 from chimbuko.provenance.incidents.marks import Mark, MarkState, marks_of, write_mark
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory
+from chimbuko.viz.api.endpoint import ServedRun
+from chimbuko.viz.api.endpoints.incidents import (
+    IncidentParameters,
+    RecurrenceParameters,
+    incident,
+    recurrence,
+)
+from chimbuko.viz.live.feed import Feed
 from tests.provenance.history.made import year
 from tests.provenance.whole_runs import make_whole_run
 
@@ -121,3 +130,42 @@ def test_marks_of_findings_are_carried_over_to_the_same_in_later_runs(tmp_path: 
         carried = marks_of(provenance.reader)
     assert carried[finding] == mark
     assert {keys[one] for one in carried} == {keys[finding]}
+
+
+def test_what_earlier_runs_had_is_said_of_each_finding_in_the_terminal_and_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_whole_run(tmp_path / RUNS_FOLDER / "two", 10).directory
+    explain_run(run)
+    with open_run(run) as provenance:
+        keys = finding_keys(provenance)
+    remember(run, run.read_info())
+    seen = [IncidentKind(*key, number=1, cost_us=1.0) for key in keys.values()]
+    with open_index(str(RUNS_FOLDER / "history.sqlite"), Access.MAKE) as index:
+        (series,) = index.series()
+        for number in range(3):
+            earlier = Entry(
+                *(f"{number:012x}", f"run-{number}", "/data"), *("k", "s", "", "p"), number + 1, True, {}
+            )
+            index.write(msgspec.structs.replace(earlier, details=Details(incidents=seen)))
+            index.move(earlier.id, series.name)
+    words = "known, 3 times since 1970-01-01"
+    for finding in keys:
+        assert words in ask("show", str(run.path), finding).stdout
+        known = json.loads(ask("show", str(run.path), finding, "--json").stdout)["known"]
+        assert known == {"runs": 3, "since_us": 1}
+    assert words in ask("incidents", str(run.path), "--all").stdout
+    with open_run(run) as provenance:
+        served = ServedRun(provenance, Feed(run, provenance, None))
+        for finding in keys:
+            path, wanted = (
+                (incident, IncidentParameters(finding))
+                if finding.startswith("I")
+                else (recurrence, RecurrenceParameters(finding))
+            )
+            assert path.handler(served, wanted).known == words
+        # An index that is broken takes nothing away.
+        (RUNS_FOLDER / "history.sqlite").write_bytes(b"no database" * 999)
+        assert path.handler(served, wanted).known == ""
+    broken = ask("show", str(run.path), finding)
+    assert (broken.exit_code, "what earlier runs had is not known" in broken.stderr) == (0, True)

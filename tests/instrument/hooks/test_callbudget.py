@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chimbuko.causes.evidence.work import Work
 from chimbuko.core import sourcecensus, traceschema
 from chimbuko.instrument.hooks import codes
 from chimbuko.instrument.hooks.callbudget import OVERHEAD_VARIABLE, CallBudget
@@ -37,17 +38,40 @@ def made_functions() -> list[Callable[[], Iterator[None]]]:
     return [made[f"function{number}"] for number in range(FUNCTIONS)]
 
 
+class Kept:
+    """Rows of a thread, and the names of its counters."""
+
+    def __init__(self, events: list[int]) -> None:
+        self.events = events
+        self.work: list[int] = []
+        self.counters: list[str] = []
+
+    def buffer(self) -> Kept:
+        return self
+
+    def counter_number(self, name: str) -> int:
+        self.counters.append(name)
+        return len(self.counters)
+
+    def counted(self) -> dict[str, int]:
+        """What was counted between the last two events, by name."""
+        rows = [tuple(self.work[at : at + 3]) for at in range(0, len(self.work), 3)]
+        between = [row for row in rows if self.events[-3] < row[2] < self.events[-1]]
+        return {self.counters[number - 1]: amount for number, amount, _ in between}
+
+
 @pytest.fixture
-def budget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, list[int]], CallBudget]]:
-    """A function that begins a recording into a list."""
+def budget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., CallBudget]]:
+    """A function that begins a recording into a list, or what is kept."""
     begun: list[CallBudget] = []
 
-    def begin(share: str, events: list[int]) -> CallBudget:
+    def begin(share: str, rows: list[int] | Kept) -> CallBudget:
         monkeypatch.setenv(OVERHEAD_VARIABLE, share)
         budget = CallBudget(str(hook_library()))
         begun.append(budget)
         budget.begin()
-        budget.begin_thread(events)
+        kept = rows if isinstance(rows, Kept) else Kept(rows)
+        budget.begin_thread(kept)  # type: ignore[arg-type]
         return budget
 
     yield begin
@@ -58,7 +82,7 @@ def budget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, list[int]
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=ACTIONS, share=st.sampled_from([NONE, SOME, ALL]))
 def test_a_call_is_recorded_with_its_end_or_counted(
-    budget: Callable[[str, list[int]], CallBudget], actions: list[tuple[int, int] | None], share: str
+    budget: Callable[..., CallBudget], actions: list[tuple[int, int] | None], share: str
 ) -> None:
     events: list[int] = []
     begun = budget(share, events)
@@ -91,7 +115,7 @@ def test_a_call_is_recorded_with_its_end_or_counted(
 
 
 def test_what_is_left_out_is_named_with_the_most_calls_first(
-    budget: Callable[[str, list[int]], CallBudget],
+    budget: Callable[..., CallBudget],
 ) -> None:
     begun = budget(NONE, [])
     for number, (function, calls) in enumerate(zip(made_functions(), (100, 3, 200, 0), strict=True), 1):
@@ -106,7 +130,7 @@ def test_what_is_left_out_is_named_with_the_most_calls_first(
 
 
 def test_a_call_that_was_left_out_has_no_end_when_its_function_is_kept_again(
-    budget: Callable[[str, list[int]], CallBudget],
+    budget: Callable[..., CallBudget],
 ) -> None:
     events: list[int] = []
     # Room for 60 calls in a look.
@@ -129,7 +153,7 @@ def test_a_call_that_was_left_out_has_no_end_when_its_function_is_kept_again(
 
 
 def test_functions_that_are_new_are_asked_about_and_those_of_others_are_not_told(
-    budget: Callable[[str, list[int]], CallBudget],
+    budget: Callable[..., CallBudget],
 ) -> None:
     events: list[int] = []
     begun = budget(ALL, events)
@@ -145,7 +169,7 @@ def test_functions_that_are_new_are_asked_about_and_those_of_others_are_not_told
 
 
 def test_a_call_that_is_found_open_has_an_end_unless_its_function_is_left_out(
-    budget: Callable[[str, list[int]], CallBudget],
+    budget: Callable[..., CallBudget],
 ) -> None:
     events: list[int] = []
     begun = budget(NONE, events)
@@ -160,6 +184,41 @@ def test_a_call_that_is_found_open_has_an_end_unless_its_function_is_left_out(
     for one in (frame, short):
         begun.step(one, False)
     assert events[::2] == [3]
+
+
+def spent(cpu_ms: float) -> None:
+    """Compute for so long."""
+    end_ns = time.thread_time_ns() + cpu_ms * 1e6
+    while time.thread_time_ns() < end_ns:
+        pass
+
+
+def test_what_a_thread_did_in_a_call_that_took_long_is_counted(budget: Callable[..., CallBudget]) -> None:
+    kept = Kept([])
+    begun = budget(ALL, kept)
+    function = made_functions()[0]
+    begun.add(function.__code__, 2, "function")
+    outer, inner = function().gi_frame, function().gi_frame  # type: ignore[attr-defined]
+    begun.step(outer, True)
+    begun.step(inner, True)
+    assert set(Work) <= set(kept.counters)
+    spent(20)
+    begun.step(inner, False)
+    assert 18_000 < kept.counted()[Work.CPU_TIME] < 100_000
+    # What comes between two calls is of the one around them.
+    time.sleep(0.02)
+    begun.step(inner, True)
+    assert kept.counted().get(Work.CPU_TIME, 0) < 10_000 < kept.counted()[Work.OFF_CORE]
+    begun.step(inner, False)
+    # Others have recorded an event meanwhile, such as a coroutine's turn: nobody knows whose work it was.
+    kept.events += 4, time.perf_counter_ns()
+    spent(2)
+    begun.step(outer, False)
+    assert not kept.counted()
+    # No call is open that it could be of.
+    spent(2)
+    begun.step(outer, True)
+    assert not kept.counted()
 
 
 def test_a_python_without_its_lock_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

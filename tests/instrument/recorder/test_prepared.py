@@ -138,6 +138,51 @@ def test_exceptions_jumps_and_stacks_pass_through_calls(flags: str, tmp_path: Pa
     assert alone.stdout == "400 200 0 7.50 7 385 whole\n"
 
 
+@pytest.mark.parametrize("bits", ["256", "512"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_vectors_stay_whole_when_a_thread_begins(compiler: str, bits: str, tmp_path: Path) -> None:
+    program = compiled(tmp_path, compiler, PROGRAMS / "vectors.cc")
+    alone = subprocess.run([program, bits], capture_output=True, text=True)
+    if alone.returncode == 77:
+        pytest.skip(f"this processor has no vectors of {bits} bits")
+    environment = {
+        **os.environ,
+        "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics"),
+        # The C library then uses the registers of arguments, as on a machine without AVX-512.
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512VL,-AVX512BW",
+    }
+    recorded = subprocess.run([*TRACE, program, bits], capture_output=True, text=True, env=environment)
+    assert (recorded.returncode, recorded.stdout) == (0, alone.stdout)
+
+
+COPIES = """
+template <class T> __attribute__((noinline)) T shared(T value) { return value + 1; }
+__attribute__((noinline)) long first_NAME(long value) { return shared(value) * sizeof "NAME"; }
+long NAME(long value) { return shared(first_NAME(value)) + sizeof "NAME"; }
+"""
+CALLER = "long one(long); long other(long); int main() { return one(other(1)) == 0; }"
+
+
+@pytest.mark.parametrize("flags", [(), ("-flto", "-pipe"), ("-ffunction-sections", "-Wl,--gc-sections")])
+def test_files_with_copies_of_a_function_are_linked_and_recorded(
+    flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.cc").write_text(COPIES.replace("NAME", name))
+    (tmp_path / "caller.cc").write_text(CALLER)
+    copies = [str(tmp_path / f"{name}.cc") for name in ("one", "other")]
+    program = compiled(tmp_path, "g++", tmp_path / "caller.cc", *copies, *flags)
+    (stream,) = record(tmp_path, [*WHOLE, program])
+    expected = {"one": 1, "other": 1, "first_one": 1, "first_other": 1, "shared": 4, "main": 1}
+    found = stream.calls()
+    for name, calls in expected.items():
+        assert sum(number for full, number in found.items() if name == plain(full)) == calls
+
+
+def plain(function: str) -> str:
+    return function.split("(")[0].split("<")[0].split(" ")[-1]
+
+
 PLUGIN = "long plugged(long value) { return value + 1; }"
 HOST = """
 #include <dlfcn.h>

@@ -30,6 +30,7 @@ from chimbuko.monitor.procfs.topologytree import PU
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows
 from chimbuko.monitor.samples.rows import OTHER, THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.sample import ThreadCounters
 from tests.patience import PATIENCE_S
 
 FOREVER = 1 << 62
@@ -353,3 +354,14 @@ def test_a_process_is_looked_at_before_it_is_known_to_be_a_rank(
     collector.close()
     assert set(rows["pid"].tolist()) == {busy.pid}, "who has started the rank is looked at no longer"
     assert rows["begin_us"].min() < known_us
+
+
+def test_further_stacks_of_a_thread_are_its_own_until_another_one_has_their_number() -> None:
+    names = batchmaker.ThreadNames()
+    for tid, thread in ((7, 0), (8, 3), (7, 1), (7, 2), (7, 1)):
+        names.number(7, tid, thread)
+    assert (names.number_of(7, 7), names.number_of(7, 8), names.number_of(7, 9)) == (0, 3, None)
+    names.number(7, 8, 2)
+    counters = ThreadCounters(7, 7, "app", "S", 0, 0, 0, 0, 0, 0, 0, 0, "0", 0, 0, 0)
+    names.note({7: Watched(7, 0, 0)}, {7: counters, 8: counters._replace(tid=8)})
+    assert [(one.thread, one.stacks) for one in names.of([7, 8])] == [(0, (1,)), (3, (2,))]

@@ -174,6 +174,12 @@ def test_who_takes_most_of_the_cores_that_threads_share_comes_first(made: Span, 
     assert [one.text for one in findings(made)] == said
 
 
+def test_threads_that_only_others_keep_from_their_cores_hold_nobody_up() -> None:
+    """Four threads on two cores with twenty spinners: of what each waits for, 5 % is of the other three."""
+    starved = (thread(tid, (0, 1), busy=0.03, waited_s=9.7) for tid in range(4))
+    assert kinds(span(*starved, cores={0: 1.0, 1: 1.0})) == ["foreign load"]
+
+
 def test_of_others_the_analysis_comes_first_where_it_takes_most() -> None:
     made = span(
         thread(1, busy=0.3, waited_s=6.0),

@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.provenance.timeline import spans
-from chimbuko.provenance.timeline.spans import ANOMALY, BUSY, RECORDED, SPAN, reduced, within
+from chimbuko.provenance.timeline.spans import (
+    ANOMALY,
+    BUSY,
+    RECORDED,
+    SPAN,
+    SpanRow,
+    SpanWindow,
+    reduced,
+    times_by_function,
+    within,
+)
 
 
 class Plain(NamedTuple):
@@ -135,3 +145,91 @@ def test_no_call_gets_lost(level: int) -> None:
     found = reduced(row, level)
     assert int(found["count"].sum()) == 5000
     assert (found["begin_us"][1:] >= found["end_us"][:-1]).all()
+
+
+class Nested(NamedTuple):
+    """A call of a made-up thread."""
+
+    depth: int
+    begin: int
+    end: int
+    function: int
+    flags: int
+
+
+@st.composite
+def nested(draw: st.DrawFn) -> list[Nested]:
+    """Calls of a thread within a hundred µs, callees within their callers."""
+    calls: list[Nested] = []
+
+    def fill(first: int, last: int, depth: int) -> None:
+        at = first
+        while at < last and depth < 4 and draw(st.booleans()):
+            begin = draw(st.integers(at, last - 1))
+            end = draw(st.integers(begin + 1, last))
+            calls.append(Nested(depth, begin, end, draw(st.integers(0, 2)), draw(st.sampled_from((0, 1)))))
+            fill(begin, end, depth + 1)
+            at = end
+
+    fill(0, 100, 0)
+    return calls
+
+
+@settings(max_examples=60, deadline=None)
+@given(nested(), st.integers(0, 99), st.integers(1, 100))
+def test_times_in_a_range_are_those_of_each_microsecond(calls: list[Nested], first: int, length: int) -> None:
+    last = min(100, first + length)
+    rows = []
+    for depth in {call.depth for call in calls}:
+        of_depth = sorted(call for call in calls if call.depth == depth)
+        records = np.zeros(len(of_depth), SPAN)
+        for at, call in enumerate(of_depth):
+            inner = sum(one.end - one.begin for one in calls if _is_child(one, call))
+            own = call.end - call.begin - inner
+            records[at] = (
+                call.begin,
+                call.end,
+                own,
+                call.end - call.begin,
+                call.function,
+                0,
+                at,
+                1,
+                call.flags,
+            )
+        rows.append(SpanRow(0, depth, records))
+    expected = {}
+    for function in range(3):
+        under_way = [
+            call for call in calls if call.function == function and call.begin < last and call.end > first
+        ]
+        stacks = [
+            [call for call in sorted(calls) if call.begin <= us < call.end] for us in range(first, last)
+        ]
+        expected[str(function)] = (
+            len(under_way),
+            sum(any(call.function == function for call in stack) for stack in stacks),
+            sum(bool(stack) and stack[-1].function == function for stack in stacks),
+            sum(call.flags & ANOMALY for call in under_way),
+        )
+    found = times_by_function(
+        SpanWindow(["0", "1", "2"], rows, known_us={0: [(0, 30), (30, 100)]}), first, last
+    )
+    told = {one.function: (one.calls, one.inclusive_us, one.exclusive_us, one.anomalies) for one in found}
+    assert told == {name: times for name, times in expected.items() if times[0]}
+    assert [one.exclusive_us for one in found] == sorted((one.exclusive_us for one in found), reverse=True)
+
+
+def _is_child(one: Nested, call: Nested) -> bool:
+    return one.depth == call.depth + 1 and call.begin <= one.begin and one.end <= call.end
+
+
+def test_of_a_call_without_its_callees_own_time_is_what_was_recorded() -> None:
+    record = np.zeros(1, SPAN)
+    record[0] = (10, 110, 30, 100, 0, 0, 0, 1, RECORDED)
+    window = SpanWindow(["f"], [SpanRow(0, 2, record)], known_us={0: [(0, 70), (90, 200)]})
+    assert times_by_function(window, 0, 200)[0].exclusive_us == 30
+    # What is known of a part of it: without the times in which its callees were not kept.
+    assert times_by_function(window, 60, 200)[0].exclusive_us == 30
+    assert times_by_function(window, 60, 200)[0].inclusive_us == 50
+    assert times_by_function(window, 70, 90)[0].exclusive_us == 0

@@ -24,7 +24,13 @@ from chimbuko.provenance.timeline.rankcalls import RankCalls
 from chimbuko.provenance.timeline.traceindex import TraceTimelines
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.endpoint import ServedRun
-from chimbuko.viz.api.endpoints.timeline import TimelineAnswer, TimelineParameters, timeline
+from chimbuko.viz.api.endpoints.timeline import (
+    SelectionParameters,
+    TimelineAnswer,
+    TimelineParameters,
+    timeline,
+    timeline_functions,
+)
 from chimbuko.viz.live.feed import Feed
 from tests.patience import PATIENCE_S
 from tests.viz.asking import EventSocket
@@ -81,6 +87,25 @@ def test_a_picture_of_all_stands_for_all_calls(served: ServedRun, rank: str, col
     assert abnormal == sum(call.is_anomaly for call in answer.judged) == stored > 0
     size = sum(len(row.flags) for row in answer.rows)
     assert size < 4 * columns * len(answer.rows) + 2 * stored
+
+
+def test_functions_of_a_selection_have_the_time_of_all_calls(served: ServedRun) -> None:
+    first, last = asked(served, "0:1").extent_us
+    wanted = SelectionParameters(lines=["0:1/0"], from_us=first, to_us=last)
+    whole = timeline_functions.ask(served, wanted)
+    assert sum(one.calls for one in whole.functions) == CALLS[1] and whole.merged_us == 0
+    assert whole.lines[0].rank == "0:1" and whole.lines[0].known_us == last - first
+    main = max(whole.functions, key=lambda one: one.inclusive_us)
+    assert sum(one.exclusive_us for one in whole.functions) == pytest.approx(main.inclusive_us, rel=0.01)
+    middle = (first + last) // 2
+    halves = [
+        timeline_functions.ask(served, SelectionParameters(lines=["0:1"], from_us=begin, to_us=end))
+        for begin, end in ((first, middle), (middle, last))
+    ]
+    told = Counter[str]()
+    for half in halves:
+        told.update({one.function: one.inclusive_us for one in half.functions})
+    assert told == {one.function: one.inclusive_us for one in whole.functions}
 
 
 def test_single_calls_are_those_that_the_records_report_of(served: ServedRun) -> None:

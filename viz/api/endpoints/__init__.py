@@ -69,6 +69,7 @@ _ENDPOINTS = (
     nodes.node_cores,
     nodes.node_gpus,
     timeline.timeline,
+    timeline.timeline_functions,
     ranks.metadata,
     ranks.counters,
     comparison.runs,

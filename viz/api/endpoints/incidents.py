@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from chimbuko.causes.incident import Incident
-from chimbuko.core.errors import ConfigError
+from chimbuko.core.errors import ConfigError, StoreError
+from chimbuko.provenance.history.remembering import known_in_series
 from chimbuko.provenance.incidents.incidentlist import (
     Incidents,
     IncidentSort,
@@ -93,6 +94,8 @@ class IncidentAnswer(Answer, frozen=True, kw_only=True):
     is_gone: bool
     """Whether the final judgement has left none of its calls abnormal."""
     incident: Incident
+    known: str
+    """In how many earlier runs of the series the same was, and since when; empty where in none."""
 
 
 class RecurrenceParameters(msgspec.Struct, frozen=True):
@@ -105,6 +108,8 @@ class RecurrenceAnswer(Answer, frozen=True, kw_only=True):
     """Recurring loss of time of one kind; examples are recorded calls."""
 
     summary: RecurrenceSummary
+    known: str
+    """In how many earlier runs of the series the same was, and since when; empty where in none."""
 
 
 class MetricFindingParameters(msgspec.Struct, frozen=True):
@@ -198,7 +203,12 @@ def incident(run: ServedRun, wanted: IncidentParameters) -> IncidentAnswer:
         details = Incidents(run.provenance.reader).one(wanted.incident_id)
     except ConfigError as error:
         raise Missing(str(error)) from error
-    return IncidentAnswer(summary=details.summary, is_gone=details.is_gone, incident=details.incident)
+    return IncidentAnswer(
+        summary=details.summary,
+        is_gone=details.is_gone,
+        incident=details.incident,
+        known=_known(run, details.summary.id),
+    )
 
 
 @get("/recurrences/{recurrence_id}")
@@ -208,7 +218,16 @@ def recurrence(run: ServedRun, wanted: RecurrenceParameters) -> RecurrenceAnswer
         found = Incidents(run.provenance.reader).recurrence(wanted.recurrence_id)
     except ConfigError as error:
         raise Missing(str(error)) from error
-    return RecurrenceAnswer(summary=found)
+    return RecurrenceAnswer(summary=found, known=_known(run, found.id))
+
+
+def _known(run: ServedRun, finding: str) -> str:
+    """Return what earlier runs say of a finding; nothing where their index cannot be read."""
+    try:
+        known = known_in_series(run.feed.run).get(finding)
+    except StoreError:
+        return ""
+    return known.words if known else ""
 
 
 @get("/metric-findings/{finding_id}")

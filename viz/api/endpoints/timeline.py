@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -14,16 +15,25 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.filters import Whole
 from chimbuko.provenance.timeline.edges import Links, bundled
 from chimbuko.provenance.timeline.rankcalls import JudgedCall, RankCalls
-from chimbuko.provenance.timeline.spans import SpanRow, SpanWindow
+from chimbuko.provenance.timeline.spans import (
+    FunctionTime,
+    SpanRow,
+    SpanWindow,
+    overlap_us,
+    summed_by_function,
+    times_by_function,
+)
 from chimbuko.provenance.timeline.storedspans import stored_window
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.parameters import RankText, differences, parse_rank
+from chimbuko.viz.api.parameters import RankText, differences, parse_rank, rank_text
 
 Interval = tuple[int, int]
 
 MOST_PARTNERS = 12
 MOST_LINKS = 500
 """Most single arrows in a picture: more are a black area, so they come as bundles."""
+MOST_LINES = 200
+"""Most lines of a selection, which is more than a screen shows."""
 MOST_JUDGED = 5000
 """Most recorded calls whose figures are reported, the most severe ones, which takes 0.1 s."""
 
@@ -167,6 +177,88 @@ def timeline(run: ServedRun, wanted: TimelineParameters) -> TimelineAnswer:
         lost_us=[gap for gap in window.lost_us if gap[1] >= first and gap[0] <= last],
         left_out=window.left_out,
     )
+
+
+class SelectionParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Selected time of some lines of the timeline."""
+
+    lines: Annotated[
+        list[Annotated[str, Meta(pattern=r"^[0-9]{1,9}:[0-9]{1,9}(/[0-9]{1,9})?$")]],
+        Meta(
+            min_length=1,
+            max_length=MOST_LINES,
+            description="A rank as PROGRAM:RANK, or one of its threads as PROGRAM:RANK/THREAD. May be given "
+            "again.",
+        ),
+    ] = msgspec.field(name="line")
+    from_us: Annotated[Whole, Meta(description="First time, µs since the epoch.")]
+    to_us: Annotated[Whole, Meta(description="Last time, µs since the epoch.")]
+
+
+class SelectedLine(msgspec.Struct, frozen=True):
+    """Thread in the selection."""
+
+    rank: str
+    thread: int
+    known_us: int
+    """Time of the selection in which all calls of the thread are known."""
+
+
+class SelectionAnswer(Answer, frozen=True, kw_only=True):
+    """Functions in a selected time."""
+
+    from_us: int
+    to_us: int
+    lines: list[SelectedLine]
+    functions: list[FunctionTime]
+    """Functions of all calls that are kept, that with most time of its own first."""
+    merged_us: int
+    """Length in µs below which calls are counted with their neighbours, as those of the longest one's
+    function; 0 if all are counted by themselves.
+    """
+
+
+@get("/timeline/functions")
+def timeline_functions(run: ServedRun, wanted: SelectionParameters) -> SelectionAnswer:
+    """Return what functions took in a range of time, on some ranks or threads, of the calls that are kept."""
+    first, last = wanted.from_us, wanted.to_us
+    if last <= first:
+        raise ConfigError(f"to_us={last}: not after from_us={first}; exchange the two")
+    lines: list[SelectedLine] = []
+    times: list[FunctionTime] = []
+    merged = 0
+    for rank, chosen in _threads_by_rank(wanted.lines).items():
+        index = run.timelines.index(rank)
+        if index is not None:
+            window, level = index.calls(), 0
+        else:
+            window, level = stored_window(run.provenance, rank, first, last, 0, [])
+        merged = max(merged, level)
+        rows = [row for row in window.rows if not chosen or row.thread in chosen]
+        times += times_by_function(SpanWindow(window.functions, rows), first, last)
+        for thread in sorted({row.thread for row in rows}):
+            known_us = overlap_us(window.known_us.get(thread, []), first, last)
+            lines.append(SelectedLine(rank_text(rank), thread, known_us))
+    return SelectionAnswer(
+        from_us=first,
+        to_us=last,
+        lines=lines,
+        functions=summed_by_function(times),
+        merged_us=1 << merged if merged else 0,
+    )
+
+
+def _threads_by_rank(lines: Sequence[str]) -> dict[RankKey, set[int]]:
+    """Return the threads that are wanted of each rank; an empty set for all of them."""
+    found: dict[RankKey, set[int]] = {}
+    for text, _, thread in (line.partition("/") for line in lines):
+        threads = found.setdefault(_rank(text), set())
+        if thread:
+            threads.add(int(thread))
+    for text in lines:
+        if "/" not in text:
+            found[_rank(text)].clear()
+    return found
 
 
 def _rank(text: str) -> RankKey:

@@ -2,9 +2,13 @@
  *
  * Python's own lock is held in all that is here, so that nothing needs another one. No header of Python is needed,
  * and what is compiled serves each version of it: its functions are few, and the same in all. */
+#define _GNU_SOURCE
 #include "budget.h"
 #include "pointermap.h"
+#include "work.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <time.h>
 
 typedef struct _object PyObject;
@@ -19,6 +23,9 @@ struct method { /* PyMethodDef */
 void Py_IncRef(PyObject *);
 void Py_DecRef(PyObject *);
 int PyList_Append(PyObject *, PyObject *);
+ptrdiff_t PyList_Size(PyObject *);
+PyObject *PyList_GetItem(PyObject *, ptrdiff_t);
+long long PyLong_AsLongLong(PyObject *);
 PyObject *PyLong_FromLongLong(long long);
 PyObject *PyFrame_GetCode(PyObject *);
 PyObject *PyEval_GetFrame(void);
@@ -35,6 +42,9 @@ Call *PyVectorcall_Function(PyObject *);
 
 /* Time between two restarts for each function that Python does not tell of: to instrument it anew takes some 5 us. */
 #define RESTART_NS INT64_C(500000)
+
+/* Time by which a count is before the event at which it was read. */
+#define WITHIN_NS INT64_C(2000)
 
 enum { CALL = 0, RETURN = 3 }; /* what Python 3.11 tells a profiler */
 enum { FASTCALL = 0x80 };      /* METH_FASTCALL */
@@ -85,9 +95,17 @@ static int is_monitored;   /* Python need not tell of what is left out */
 static int is_restart_wanted;
 static PyObject *none, *disable, *call_name, *return_name;
 
+static int64_t work_numbers[WORK_COUNTS]; /* of the counters in the trace; less than 1 for none */
+static int64_t (*last_of_recorder_ns)(void); /* of the recorder in this process, if there is one */
+
 static __thread struct {
     uint32_t recording, look;
     PyObject *events; /* owned; NULL if nothing of the thread is recorded */
+    PyObject *work;   /* owned, as well: rows of counters */
+    uint32_t depth;   /* recorded calls that are open */
+    int64_t event_ns, counted_ns; /* its last event here, and reading of its work; 0 for none */
+    struct work_reader reader;
+    struct work counted;
 } self;
 
 static int64_t now_ns(void)
@@ -114,6 +132,8 @@ EXPORTED void begin_recording(double overhead, int is_in_monitoring, PyObject *n
     thread_count = look_number = 0;
     is_restart_wanted = 0;
     restarted_ns = 0;
+    memset(work_numbers, 0, sizeof work_numbers);
+    last_of_recorder_ns = (int64_t(*)(void))dlsym(RTLD_DEFAULT, "chimbuko_recorder_last_ns");
     started_ns = looked_ns = filled_ns = now_ns();
     rows[0].credit = FIRST_CREDIT;
     pool = (int64_t)calls_of(&budget, 1) * BURST_LOOKS;
@@ -128,18 +148,42 @@ EXPORTED void end_recording(void)
     clear(&open_calls);
 }
 
-EXPORTED void begin_thread(PyObject *events)
+/* What the system counts for a thread is closed with it. */
+static pthread_key_t thread_end;
+
+static void end_counting(void *reader) { end_work(reader); }
+
+static __attribute__((constructor)) void make_key(void) { pthread_key_create(&thread_end, end_counting); }
+
+static void own(PyObject **place, PyObject *object)
 {
-    PyObject *before = self.events;
-    self.recording = recording;
-    self.look = look_number - 1;
-    self.events = events;
-    /* An ended thread leaves an empty list behind, as what it does last may come after its values are gone. */
-    if (events != NULL)
-        Py_IncRef(events);
+    PyObject *before = *place;
+    *place = object;
+    if (object != NULL)
+        Py_IncRef(object);
     if (before != NULL)
         Py_DecRef(before);
 }
+
+EXPORTED void begin_thread(PyObject *events, PyObject *work)
+{
+    self.recording = recording;
+    self.look = look_number - 1;
+    self.depth = 0;
+    self.event_ns = self.counted_ns = 0;
+    /* A forked process has its parent's, whose threads they count. */
+    end_work(&self.reader);
+    pthread_setspecific(thread_end, &self.reader);
+    /* An ended thread leaves empty lists behind, as what it does last may come after its values are gone. */
+    own(&self.events, events);
+    own(&self.work, work);
+}
+
+/* Return the name of a counter of a thread's work; NULL behind the last one. */
+EXPORTED const char *work_name(uint32_t place) { return place < WORK_COUNTS ? work_names[place] : NULL; }
+
+/* Count it from now on, with the number that it has in the trace. */
+EXPORTED void number_work(uint32_t place, int64_t number) { work_numbers[place] = number; }
 
 EXPORTED int is_thread_begun(void) { return self.recording == recording; }
 
@@ -188,14 +232,53 @@ EXPORTED int32_t add_function(const void *code, int64_t number, PyObject *entry,
 
 EXPORTED void forget_function(const void *code) { erase(&codes, code); }
 
+static void add_to(PyObject *list, int64_t value)
+{
+    PyObject *number = PyLong_FromLongLong(value);
+    if (number == NULL || PyList_Append(list, number) != 0)
+        PyErr_Clear();
+    if (number != NULL)
+        Py_DecRef(number);
+}
+
+/* Whether the thread has had no event since the last one here: coroutines and regions record their own, and so does
+ * the recorder of MPI. A list whose rows were taken says nothing. */
+static int was_alone(void)
+{
+    ptrdiff_t size = PyList_Size(self.events);
+    if (size > 0 && PyLong_AsLongLong(PyList_GetItem(self.events, size - 1)) != self.event_ns)
+        return 0;
+    return last_of_recorder_ns == NULL || last_of_recorder_ns() < self.event_ns;
+}
+
+/* Read what the thread did, once a millisecond at most, and record it where it has had no event for so long: what lies
+ * between is of one call's own code. */
+static __attribute__((cold, noinline)) void count_work(int64_t now)
+{
+    struct work last = self.counted;
+    read_work(&self.reader, &self.counted);
+    int is_known = self.counted_ns != 0 && self.depth > 0 && now - self.event_ns >= READ_NS && was_alone();
+    self.counted_ns = now;
+    for (unsigned place = 0; is_known && place < WORK_COUNTS; place++) {
+        uint64_t amount = work_between(&last, &self.counted, place);
+        if (amount == 0 || work_numbers[place] <= 0)
+            continue;
+        add_to(self.work, work_numbers[place]);
+        add_to(self.work, (int64_t)amount);
+        /* Clearly before the event that comes now, whose time may be rounded to a microsecond. */
+        add_to(self.work, now - WITHIN_NS);
+    }
+}
+
 static void append(PyObject *number, int64_t time_ns)
 {
-    PyObject *time = PyLong_FromLongLong(time_ns);
-    if (time == NULL || PyList_Append(self.events, number) != 0)
+    if (UNLIKELY(time_ns - self.counted_ns >= READ_NS))
+        count_work(time_ns);
+    self.event_ns = time_ns;
+    if (PyList_Append(self.events, number) != 0)
         PyErr_Clear();
-    else if (PyList_Append(self.events, time) != 0)
-        PyErr_Clear();
-    Py_DecRef(time);
+    else
+        add_to(self.events, time_ns);
 }
 
 static void fill_pool(uint32_t threads, int looks)
@@ -255,6 +338,7 @@ static enum Told begin(const struct slot *known, const void *frame)
     row->credit--;
     row->begun++;
     append(function->entry, now);
+    self.depth++;
     return RECORDED;
 }
 
@@ -272,6 +356,7 @@ static enum Told end(const struct slot *known, const void *frame)
     row->squares_us2 += runtime_us * runtime_us;
     erase(&open_calls, frame);
     append(function->exit, now);
+    self.depth -= self.depth > 0;
     return RECORDED;
 }
 

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "binaries.h"
 
+#include "prepared.h"
+
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -10,6 +12,10 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 enum { PAGE = 4096, MOST_SECTIONS = 4096, NAME_SIZE = 64, SEARCH_STEPS = 1 << 14 };
 
@@ -108,9 +114,52 @@ unsigned long long count_loaded(void)
     return count;
 }
 
+#if defined(__x86_64__)
+/* Number of the register that says which parts of vectors are in use (1), or else which there are (0); -1 where there
+ * are the lower 16 bytes of each only. */
+__attribute__((visibility("hidden"))) int32_t chimbuko_register_of_parts = -1;
+
+enum { PARTS = 0xd, HAS_PARTS_IN_USE = 1 << 2 };
+
+static void find_register_of_parts(void)
+{
+    unsigned features, in_use, unused;
+    if (!__get_cpuid(1, &unused, &unused, &features, &unused) || !(features & bit_OSXSAVE) || !(features & bit_AVX))
+        return;
+    bool is_known = __get_cpuid_count(PARTS, 1, &in_use, &unused, &unused, &unused) && in_use & HAS_PARTS_IN_USE;
+    chimbuko_register_of_parts = is_known ? 1 : 0;
+}
+
+/* Move eight vectors to the stack or back, below which lies the address to which this returns. */
+#define EIGHT(first, second)                                                                                  \
+    ".irp number, 0, 1, 2, 3, 4, 5, 6, 7\n " first "8 + " VECTORS " + 64 * \\number(%rsp)" second "\n .endr\n"
+
+/* To read upper parts that are empty would make them be in use, which slows down code that knows none. Those of the
+ * lower 16 bytes only become empty again, whatever has used them meanwhile. */
+__asm__(".text\n.globl chimbuko_keep_vectors\n.hidden chimbuko_keep_vectors\n"
+        ".type chimbuko_keep_vectors, @function\nchimbuko_keep_vectors:\n.cfi_startproc\n"
+        "mov chimbuko_register_of_parts(%rip), %ecx\n xor %eax, %eax\n test %ecx, %ecx\n js 0f\n xgetbv\n"
+        "test $0x40, %al\n jnz 2f\n test $4, %al\n jnz 1f\n"
+        "0: " EIGHT("movups %xmm\\number, ", "") "ret\n"
+        "1: " EIGHT("vmovups %ymm\\number, ", "") "vzeroupper\n ret\n"
+        "2: " EIGHT("vmovups %zmm\\number, ", "") "vzeroupper\n ret\n"
+        ".cfi_endproc\n.size chimbuko_keep_vectors, .-chimbuko_keep_vectors\n"
+        ".globl chimbuko_give_vectors\n.hidden chimbuko_give_vectors\n"
+        ".type chimbuko_give_vectors, @function\nchimbuko_give_vectors:\n.cfi_startproc\n"
+        "test $0x40, %al\n jnz 2f\n test $4, %al\n jnz 1f\n cmpl $0, chimbuko_register_of_parts(%rip)\n jge 3f\n"
+        EIGHT("movups ", ", %xmm\\number") "ret\n"
+        "1: " EIGHT("vmovups ", ", %ymm\\number") "ret\n"
+        "2: " EIGHT("vmovups ", ", %zmm\\number") "ret\n"
+        "3: " EIGHT("vmovups ", ", %xmm\\number") "ret\n"
+        ".cfi_endproc\n.size chimbuko_give_vectors, .-chimbuko_give_vectors\n");
+#else
+static void find_register_of_parts(void) {}
+#endif
+
 /* Below the binary, as above the program lies its heap, which grows. From here all of memory can be reached. */
 uint8_t *make_stubs(uintptr_t lowest, const void *const *targets, unsigned count)
 {
+    find_register_of_parts();
     uintptr_t wanted = lowest & ~(uintptr_t)(PAGE - 1);
     uint8_t *page = MAP_FAILED;
     for (int step = 1; step < SEARCH_STEPS && page == MAP_FAILED && wanted > 32 * PAGE; step++) {

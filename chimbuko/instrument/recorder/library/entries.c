@@ -49,12 +49,10 @@ __asm__(".text\n" BEGIN_TRAMPOLINE("chimbuko_call_begins") "lea 8(%rbp), %rdi\n 
 
         /* A function has returned to a stub, which has pushed where its row lies; the result stays what it is. */
         ".type chimbuko_call_ends, @function\nchimbuko_call_ends:\n"
-        ".cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset %rbp, -16\n"
-        "mov %rsp, %rbp\n .cfi_def_cfa_register %rbp\n sub $48, %rsp\n and $-16, %rsp\n"
-        "mov %rax, (%rsp)\n mov %rdx, 8(%rsp)\n movups %xmm0, 16(%rsp)\n movups %xmm1, 32(%rsp)\n"
+        TAKE_ROOM "mov %rax, (%rsp)\n mov %rdx, 8(%rsp)\n" KEEP_VECTORS
         "lea chimbuko_ways_back(%rip), %rdi\n add 8(%rbp), %rdi\n mov (%rdi), %r11\n mov %r11, 8(%rbp)\n"
         "lea 8(%rbp), %rsi\n call chimbuko_end_call\n"
-        "mov (%rsp), %rax\n mov 8(%rsp), %rdx\n movups 16(%rsp), %xmm0\n movups 32(%rsp), %xmm1\n"
+        GIVE_VECTORS "mov (%rsp), %rax\n mov 8(%rsp), %rdx\n"
         "leave\n .cfi_def_cfa %rsp, 8\n " JUMP_BACK ".cfi_endproc\n .size chimbuko_call_ends, .-chimbuko_call_ends\n"
 
         /* Each page begins with the distance of its rows. The unwinder takes what it finds in the place of the return

@@ -127,7 +127,7 @@ static void end_thread(void *ring)
     end_stacks(now);
     forget_callers_of_thread();
     forget_crashes_of_thread();
-    end_work();
+    end_counting();
     pthread_mutex_lock(&lock);
     if (ended_count < sizeof ended / sizeof *ended)
         ended[ended_count++] = self.ring;
@@ -494,7 +494,7 @@ static void after_fork_in_child(void)
     ended_count = 0;
     ring_count = 0;
     memset((void *)is_taken, 0, sizeof is_taken);
-    end_work();
+    end_counting();
     memset(&self, 0, sizeof self);
     forget_looks();
     forget_stacks();

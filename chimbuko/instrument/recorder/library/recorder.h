@@ -99,6 +99,9 @@ __attribute__((visibility("hidden"))) void forget_crashes_of_thread(void);
 __attribute__((visibility("hidden"))) void note_world(int rank, int size);
 __attribute__((visibility("hidden"))) void forget_mpi(void);
 
+void count_work(int64_t now) __attribute__((visibility("hidden"), cold));
+__attribute__((visibility("hidden"))) void end_counting(void);
+
 static inline int64_t now_ns(void)
 {
     struct timespec now;

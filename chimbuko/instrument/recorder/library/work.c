@@ -1,20 +1,24 @@
-/* Counters of a thread's work. They are read by system calls, once a millisecond at most, and recorded only where the
- * thread has had no event for so long: what lies between is of one call's own code. */
+/* Counters of a thread's work, which are read by system calls. */
 #define _GNU_SOURCE
-#include "recorder.h"
+#include "work.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EVENTS_VARIABLE "CHIMBUKO_RECORDER_EVENTS"
 #define HARDWARE 3
+#define OFF_CORE 2
+/* Less is within the uncertainty of two clocks that are read one after the other. */
+#define LEAST_OFF_CORE_US 100
 /* Files get numbers from here on: programs may count on having the lowest ones. */
 #define FIRST_FILE 700
 
@@ -33,19 +37,17 @@ static const struct event_kind software[HARDWARE] = {
     {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK},
     {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS},
 };
-static const char *const names[2 + HARDWARE] = {
-    "Work: CPU time (us)", "Work: page faults", "Work: instructions", "Work: cycles", "Work: cache misses",
+const char *const work_names[WORK_COUNTS] = {
+    "Work: CPU time (us)",
+    "Work: page faults",
+    "Work: time off the core (us)",
+    "Work: instructions",
+    "Work: cycles",
+    "Work: cache misses",
 };
 
-static __thread __attribute__((tls_model("initial-exec"))) struct {
-    bool is_open;
-    int file; /* of the group; 0 or less for none */
-    uint64_t id;
-    struct work last;
-} own;
 /* Whether this machine counts such events: that is asked once. */
 static _Atomic bool has_none;
-static unsigned known[2 + HARDWARE];
 
 static int open_event(const struct event_kind *kind, int group)
 {
@@ -64,103 +66,79 @@ static int open_event(const struct event_kind *kind, int group)
     return moved;
 }
 
-static void open_group(void)
+static void open_group(struct work_reader *own)
 {
     const char *given = getenv(EVENTS_VARIABLE);
     const struct event_kind *wanted = given != NULL && strcmp(given, "software") == 0 ? software : hardware;
-    own.is_open = true;
+    own->is_open = true;
     if (atomic_load(&has_none))
         return;
-    own.file = open_event(&wanted[0], -1);
+    own->file = open_event(&wanted[0], -1);
     int others[HARDWARE - 1];
-    bool are_all = own.file > 0;
+    bool are_all = own->file > 0;
     for (int number = 1; number < HARDWARE; number++) {
-        others[number - 1] = are_all ? open_event(&wanted[number], own.file) : -1;
+        others[number - 1] = are_all ? open_event(&wanted[number], own->file) : -1;
         are_all = are_all && others[number - 1] >= 0;
     }
-    if (are_all && ioctl(own.file, PERF_EVENT_IOC_ID, &own.id) == 0)
+    if (are_all && ioctl(own->file, PERF_EVENT_IOC_ID, &own->id) == 0)
         return;
     for (int number = 1; number < HARDWARE; number++)
         if (others[number - 1] >= 0)
             close(others[number - 1]);
-    if (own.file > 0)
-        close(own.file);
-    own.file = 0;
+    if (own->file > 0)
+        close(own->file);
+    own->file = 0;
     atomic_store(&has_none, true);
 }
 
 /* Whether the file is still ours: programs may close all that they do not know, and open others. */
-static bool is_own_file(void)
+static bool is_own_file(const struct work_reader *own)
 {
     uint64_t id = 0;
-    return own.file > 0 && ioctl(own.file, PERF_EVENT_IOC_ID, &id) == 0 && id == own.id;
+    return own->file > 0 && ioctl(own->file, PERF_EVENT_IOC_ID, &id) == 0 && id == own->id;
 }
 
-static void read_work(struct work *now)
+static uint64_t us_of(const struct timespec *time)
 {
+    return (uint64_t)time->tv_sec * UINT64_C(1000000) + (uint64_t)time->tv_nsec / 1000;
+}
+
+void read_work(struct work_reader *own, struct work *now)
+{
+    int before = errno;
     struct rusage used;
-    struct timespec ran;
+    struct timespec ran, passed;
     memset(now, 0, sizeof *now);
+    if (!own->is_open)
+        open_group(own);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
-    now->cpu_ns = (uint64_t)ran.tv_sec * UINT64_C(1000000000) + (uint64_t)ran.tv_nsec;
+    clock_gettime(CLOCK_MONOTONIC, &passed);
+    now->counts[0] = us_of(&ran);
+    now->counts[OFF_CORE] = us_of(&passed) - us_of(&ran);
     if (getrusage(RUSAGE_THREAD, &used) == 0)
-        now->faults = (uint64_t)(used.ru_minflt + used.ru_majflt);
+        now->counts[1] = (uint64_t)(used.ru_minflt + used.ru_majflt);
     struct {
         uint64_t count, running_ns, values[HARDWARE];
     } group;
-    if (!is_own_file()) {
-        own.file = 0;
-        return;
-    }
+    if (!is_own_file(own))
+        own->file = 0;
     /* Where others have the machine's counters, the group counts some of the time only, and then nothing is said. */
-    if (read(own.file, &group, sizeof group) == sizeof group && group.running_ns > 0)
-        memcpy(now->hardware, group.values, sizeof group.values);
-}
-
-static void write_counter(unsigned number, uint64_t value, int64_t now)
-{
-    /* Room is kept for the event that comes next, and for the EXIT of each open call. */
-    if (value == 0 || known[number] == 0 || !has_room(self.depth + 4))
-        return;
-    struct event *event = next_event(COUNTER, now);
-    event->value = (double)value;
-    event->tag = (int32_t)(known[number] - 1);
-    publish();
-}
-
-/* Note what was done since the last reading, if this thread has had no event for long. It is called where the thread
- * records an event, before that is written. */
-void count_work(int64_t now)
-{
-    int before = errno;
-    int64_t last_event = self.written == 0 ? now : self.events[(self.written - 1) & self.mask].time_ns;
-    struct work current, last = own.last;
-    if (!own.is_open)
-        open_group();
-    read_work(&current);
-    own.last = current;
-    /* Of the first reading nobody knows what came before it. */
-    bool is_known = self.counted_ns != 0;
-    self.counted_ns = now;
-    if (is_known && now - last_event >= READ_NS && self.depth > 0) {
-        for (unsigned number = 0; number < 2 + HARDWARE && known[number] == 0; number++)
-            known[number] = number_of_name(names[number]);
-        if (self.is_lane_unsaid && has_room(self.depth + 4)) {
-            write_call(LANE, 0, now, 0);
-            self.is_lane_unsaid = false;
-        }
-        write_counter(0, (current.cpu_ns - last.cpu_ns) / 1000, now);
-        write_counter(1, current.faults - last.faults, now);
-        for (int number = 0; number < HARDWARE; number++)
-            if (last.hardware[number] != 0 && current.hardware[number] >= last.hardware[number])
-                write_counter(2 + (unsigned)number, current.hardware[number] - last.hardware[number], now);
-    }
+    else if (read(own->file, &group, sizeof group) == sizeof group && group.running_ns > 0)
+        memcpy(&now->counts[WORK_COUNTS - HARDWARE], group.values, sizeof group.values);
     errno = before;
 }
 
-void end_work(void)
+uint64_t work_between(const struct work *last, const struct work *now, unsigned number)
 {
-    if (is_own_file())
-        close(own.file);
-    memset(&own, 0, sizeof own);
+    uint64_t before = last->counts[number], after = now->counts[number];
+    bool is_known = after >= before && (number < WORK_COUNTS - HARDWARE || before != 0);
+    uint64_t amount = is_known ? after - before : 0;
+    return number == OFF_CORE && amount < LEAST_OFF_CORE_US ? 0 : amount;
+}
+
+void end_work(struct work_reader *own)
+{
+    if (is_own_file(own))
+        close(own->file);
+    memset(own, 0, sizeof *own);
 }

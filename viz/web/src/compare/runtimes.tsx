@@ -64,7 +64,7 @@ function Histogram({ bars }: { bars: readonly Bar[] }) {
           <path class="bar-after" d={`M${scale((bars[0] as Bar).lower_us)} ${bottom}${outline}V${bottom}`} />
           <line class="axis" x1={0} x2={width} y1={bottom} y2={bottom} />
           {ticks(bars, width, scale).map((us) => (
-            <text key={us} class="tick" x={scale(us)} y={height - 5}>
+            <text key={us} class="tick-text" x={scale(us)} y={height - 5} text-anchor="middle">
               {duration(us)}
             </text>
           ))}

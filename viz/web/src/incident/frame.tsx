@@ -33,6 +33,16 @@ export function Frame<T>({ found, noun, look = '', children }: FrameProps<T>) {
   );
 }
 
+/** How often earlier runs had the same, and since when. */
+export function Earlier({ known }: { known: string }) {
+  if (known === '') return null;
+  return (
+    <p class="note" data-earlier>
+      Earlier runs of this series had the same: {known}.
+    </p>
+  );
+}
+
 /** Link to another view of the run. */
 export function Go({ to, text, isButton }: { to: Partial<View>; text: string; isButton?: boolean }) {
   return (

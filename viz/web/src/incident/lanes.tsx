@@ -179,6 +179,8 @@ function pictureOf(incident: Incident, width: number, height: number): Picture {
     height,
     scroll: 0,
     waits: waits.value,
+    box: null,
+    boxLines: new Set(),
     arrows: arrowsOf(scene.value, xOf, wide),
     ribbon: ribbonOf(anomaliesOf(scene.value), xOf, wide),
     bands: NO_BANDS,

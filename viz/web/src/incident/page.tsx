@@ -11,7 +11,7 @@ import { Sentence } from '../shared/parts/sentence';
 import { Beside } from '../call/beside';
 import { CallTimeline } from '../call/calltimeline';
 import { Chain } from './chain';
-import { Frame, Go } from './frame';
+import { Earlier, Frame, Go } from './frame';
 import { beside, call, found, lanes, shown } from './incident';
 import { Lanes } from './lanes';
 import { Marks } from './marks';
@@ -35,7 +35,7 @@ function OneIncident() {
 }
 
 function Page({ answer }: { answer: IncidentAnswer }) {
-  const { summary, incident, is_gone } = answer;
+  const { summary, incident, is_gone, known } = answer;
   const id = summary.id;
   const origin = call.value.value;
   return (
@@ -66,6 +66,7 @@ function Page({ answer }: { answer: IncidentAnswer }) {
           Revised by what was known later. Before: <Sentence text={incident.told_before} />
         </p>
       )}
+      <Earlier known={known} />
       <Marks of={summary} />
       <p class="place">{placeText(answer)}</p>
       <div class="call-panels incident-panels">

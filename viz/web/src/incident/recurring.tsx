@@ -10,7 +10,7 @@ import { run, zero_us } from '../shared/session/session';
 import { FunctionLink } from '../shared/parts/functionlink';
 import { Menu, type MenuItem } from '../shared/parts/menu';
 import { Sentence } from '../shared/parts/sentence';
-import { Frame, Go } from './frame';
+import { Earlier, Frame, Go } from './frame';
 import { Marks } from './marks';
 import { examples, finding } from './recurringfinding';
 import type { RecurrenceSummary } from '../shared/api/types';
@@ -21,12 +21,12 @@ const MOST_RANKS = 12;
 export function RecurringPage() {
   return (
     <Frame found={finding} noun="finding" look="recurring">
-      {(answer) => <Page found={answer.summary} />}
+      {(answer) => <Page found={answer.summary} known={answer.known} />}
     </Frame>
   );
 }
 
-function Page({ found }: { found: RecurrenceSummary }) {
+function Page({ found, known }: { found: RecurrenceSummary; known: string }) {
   const { recurrence, sentence, id } = found;
   const asks = { json: recurrenceRequest(id), command: (directory: string) => showCommand(directory, id) };
   const shown = examples.value.value ?? [];
@@ -39,6 +39,7 @@ function Page({ found }: { found: RecurrenceSummary }) {
         <Go to={{ page: 'calls', incident: id, label: 'any', call: null, cursor: null }} text="Its calls" isButton />
         <Menu label="Copy this finding" text="Copy ▾" items={() => copies(found)} quiet={false} />
       </div>
+      <Earlier known={known} />
       <Marks of={found} />
       <Figures found={found} />
       <p class="place">

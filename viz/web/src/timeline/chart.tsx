@@ -1,10 +1,11 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import { prepare } from '../shared/charts/canvas';
-import { AXIS, GUTTER, isMain, paintScene, RIBBON, type Emphasis, type Picture } from './timelinepainter';
+import { AXIS, GUTTER, isMain, paintScene, RIBBON, type Brush, type Emphasis, type Picture } from './timelinepainter';
 import { bandAt, bandLines } from './model/bands';
 import { idOf, MERGED } from './model/spans';
 import { moved, zoomed } from './model/timelineaxis';
+import { linesIn } from './model/selection';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, tellingArrows, type Arrow, type RibbonMark, type Spot } from './model/lines';
 import { LABEL, publishedLines, publishedOf, type PublishedFinding, type PublishedMark } from './model/published';
 import { arrowLines, ribbonLines, spotLines } from './model/timelinewords';
@@ -35,7 +36,7 @@ const LEAST_DRAG = 4;
 interface Drag {
   from: { x: number; y: number };
   shown: Range;
-  isPan: boolean;
+  kind: 'zoom' | 'pan' | 'box';
   isMoved: boolean;
 }
 
@@ -44,7 +45,7 @@ export function Chart({ label }: { label: string }) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const scroll = useMemo(() => signal(0), []);
-  const brush = useMemo(() => signal<Range | null>(null), []);
+  const brush = useMemo(() => signal<Brush | null>(null), []);
   const drag = useRef<Drag | null>(null);
   const picture = useRef<Picture | null>(null);
   const scene = timeline.scene.value;
@@ -71,6 +72,7 @@ export function Chart({ label }: { label: string }) {
     published.value,
     view.value.messages,
     timeline.bands.value,
+    timeline.box.value,
     isSettling.value,
   ] as const;
   useEffect(() => {
@@ -105,7 +107,7 @@ export function Chart({ label }: { label: string }) {
   const hover = (event: PointerEvent): void => {
     const { x, y } = positionIn(event);
     const held = drag.current;
-    if (held !== null) return dragTo(held, x);
+    if (held !== null) return dragTo(held, x, y);
     const host = event.currentTarget as HTMLElement;
     const hit = under(x, y);
     host.style.cursor = hit.mark || hit.found || hit.arrow || hit.spot ? 'pointer' : 'crosshair';
@@ -116,26 +118,38 @@ export function Chart({ label }: { label: string }) {
     if (lines === null) hideTip();
     else showTip({ x: event.clientX, y: event.clientY, lines });
   };
-  const dragTo = (held: Drag, x: number): void => {
+  const dragTo = (held: Drag, x: number, y: number): void => {
     const now = picture.current;
     if (now === null || Math.abs(x - held.from.x) < LEAST_DRAG) return;
     held.isMoved = true;
-    if (held.isPan) return pan(held.shown, (held.from.x - x) / (now.width - GUTTER));
-    brush.value = [Math.max(GUTTER, held.from.x), Math.max(GUTTER, x)];
+    if (held.kind === 'pan') return pan(held.shown, (held.from.x - x) / (now.width - GUTTER));
+    const times = [Math.max(GUTTER, held.from.x), Math.max(GUTTER, x)] as const;
+    brush.value = { times, heights: held.kind === 'box' ? [held.from.y, y] : null };
   };
   const press = (event: PointerEvent): void => {
     if (event.button !== 0) return;
-    drag.current = { from: positionIn(event), shown: timeline.shown.value, isPan: event.shiftKey, isMoved: false };
+    drag.current = {
+      from: positionIn(event),
+      shown: timeline.shown.value,
+      kind: event.shiftKey ? 'pan' : timeline.isBoxing.value ? 'box' : 'zoom',
+      isMoved: false,
+    };
     (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
     hideTip();
   };
   const release = (event: PointerEvent): void => {
-    const [held, range] = [drag.current, brush.value];
+    const [held, brushed] = [drag.current, brush.value];
     drag.current = null;
     brush.value = null;
     const now = picture.current;
     if (held === null || now === null) return;
-    if (range !== null) return show([positionAt(now, Math.min(...range)), positionAt(now, Math.max(...range))]);
+    if (brushed !== null) {
+      const range: Range = [positionAt(now, Math.min(...brushed.times)), positionAt(now, Math.max(...brushed.times))];
+      if (brushed.heights === null) return show(range);
+      const { timeAt } = timeline.axis.value;
+      const [top, bottom] = [Math.min(...brushed.heights), Math.max(...brushed.heights)];
+      return timeline.select([timeAt(range[0]), timeAt(range[1])], linesIn(now.scene, top - RIBBON + now.scroll, bottom - RIBBON + now.scroll));
+    }
     if (!held.isMoved) click(under(...xy(positionIn(event))));
   };
   const wheel = (event: WheelEvent): void => {
@@ -161,6 +175,11 @@ export function Chart({ label }: { label: string }) {
       event.preventDefault();
       return enter(from);
     }
+    if (event.shiftKey && (event.key === 'ArrowLeft' || event.key === 'ArrowRight')) {
+      event.preventDefault();
+      event.stopPropagation();
+      return timeline.stretch(event.key === 'ArrowLeft' ? -0.02 : 0.02);
+    }
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (step === undefined || from === null) return;
     event.preventDefault();
@@ -180,6 +199,7 @@ export function Chart({ label }: { label: string }) {
       aria-label={label}
       data-pointed={focus.value.spot === null ? '' : idOf(focus.value.spot.line.spans.rank, focus.value.spot.line.row, focus.value.spot.at)}
       data-published={published.value.map((one) => one.id).join(' ')}
+      data-box={timeline.box.value === null ? '' : timeline.sinceZero(timeline.box.value).join('..')}
       data-shown={`${Math.round(shown[0] - zero_us.value)}..${Math.round(shown[1] - zero_us.value)}`}
       onPointerMove={hover}
       onPointerDown={press}
@@ -262,6 +282,8 @@ function pictureOf(width: number, height: number, scroll: number): Picture {
     scroll,
     waits: [],
     arrows: view.value.messages ? arrows : tellingArrows(arrows, shown[1] - shown[0], [focus.value.spot, timeline.chosen.value]),
+    box: timeline.box.value && positionsOf(timeline.box.value),
+    boxLines: new Set(view.value.boxLines),
     ribbon: ribbonOf(timeline.anomalies.value, xOf, wide),
     published: publishedOf(published.value, timeline.axis.value.positionOf, xOf, wide),
     bands: timeline.bands.value,

@@ -29,7 +29,9 @@ export function Chosen() {
         {all !== null && sourceText(all)}
       </p>
       {call === null ? (
-        <p class="hint">Click a bar to select its call, or press ] for the next abnormal call. Drag to zoom, Shift-drag to pan.</p>
+        <p class="hint">
+          Click a bar to select its call, or press ] for the next abnormal call. Drag to zoom, Shift-drag to pan; E, then drag, lists the functions of a time.
+        </p>
       ) : (
         <div class="chosen-call">
           <p class="chosen-head">

@@ -23,7 +23,9 @@ const ACTIONS: Readonly<Record<string, () => void>> = {
   ',': () => neighbour(-1),
   '.': () => neighbour(1),
   p: parent,
-  m: message,
+  o: message,
+  m: timeline.mark,
+  e: () => (timeline.isBoxing.value = !timeline.isBoxing.value),
   x: () => go({ folded: !view.value.folded }, 'replace'),
   g: () => go({ messages: !view.value.messages }, 'replace'),
   '[': () => anomaly(-1),
@@ -36,7 +38,7 @@ export function listenOnTimeline(): () => void {
     const target = event.target as HTMLElement;
     if (event.ctrlKey || event.metaKey || event.altKey || isDialogOpen() || !lettersAct.value) return;
     if (target.matches('input:not([type=checkbox]), select, textarea')) return;
-    const action = ACTIONS[event.key.toLowerCase()];
+    const action = event.key === 'Escape' && timeline.box.value !== null ? () => timeline.select(null) : ACTIONS[event.key.toLowerCase()];
     if (action === undefined) return;
     event.preventDefault();
     event.stopImmediatePropagation();

@@ -18,6 +18,7 @@ import type { RankKey } from '../shared/api/types';
 import { Chart } from './chart';
 import { Chosen } from './chosen';
 import { listenOnTimeline } from './keys';
+import { Selected } from './selected';
 import { PublishedTable, SpanTable } from './table';
 import { published } from '../overview/overview';
 
@@ -33,7 +34,7 @@ export function TimelinePage() {
         {answer()}
       </h1>
       <Picture />
-      <Chosen />
+      {timeline.box.value === null ? <Chosen /> : <Selected times={timeline.box.value} />}
     </main>
   );
 }
@@ -55,7 +56,7 @@ function Picture() {
   const summary =
     all === null
       ? (timeline.found.error.value ?? 'The timeline is being read.')
-      : `${sceneAnswer(all, shown, wording.value)} ${sourceText(all)}${wrongText(findings.length)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
+      : `${sceneAnswer(all, shown, wording.value)} ${sourceText(all)}${wrongText(findings.length)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan, M selects the time of a call, or all that is shown, and lists its functions.`;
   const main = timeline.mainRank.value;
   return (
     <Panel
@@ -133,6 +134,14 @@ function Actions() {
         title="All messages, and not only those that were waited for, or of the call that is selected or pointed at (G)"
       >
         Show messages
+      </button>
+      <button
+        class="quiet"
+        aria-pressed={timeline.isBoxing.value}
+        onClick={() => (timeline.isBoxing.value = !timeline.isBoxing.value)}
+        title="Drag to select a time and lines, and list their functions (E); M selects what is shown"
+      >
+        Select
       </button>
       <button class="quiet" onClick={timeline.fitAll} title="All times of the rank (0)">
         All

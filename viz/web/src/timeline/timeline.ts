@@ -11,7 +11,7 @@ import { MOST_PARTNERS } from '../shared/address/model/view';
 import { getRanks } from '../shared/api/requests';
 import { stepTimesRequest } from '../overview/steps/requests';
 import { get } from '../shared/api/http';
-import { getTimeline } from './requests';
+import { getSelection, getTimeline } from './requests';
 import { go, view } from '../shared/address/address';
 import { detail } from '../calls/calls';
 import { job } from '../shared/session/longquestion';
@@ -242,7 +242,48 @@ export const followNow = (): void => {
   go({ recent_s: Math.max(1, Math.round((shown.value[1] - shown.value[0]) / 1e6)), window: null }, 'replace');
 };
 
+/** Whether dragging selects times and lines, and does not zoom. */
+export const isBoxing = signal(false);
+
+/** Selected time; null where none is. */
+export const box = computed<Range | null>(() => {
+  const { box: since } = view.value;
+  return since === null ? null : [zero_us.value + since[0], zero_us.value + since[1]];
+});
+
+/** Lines of the selection: those of the address, or all that are shown. */
+export const boxLines = computed<readonly string[]>(() => (view.value.boxLines.length > 0 ? view.value.boxLines : ranks.value));
+
+/** Select a time of some lines, or of all that are shown; null selects none. */
+export function select(times: Range | null, lines: readonly string[] = [], how: 'push' | 'replace' = 'push'): void {
+  go({ box: times && sinceZero(times), boxLines: lines, window: sinceZero(shown.value), recent_s: null, rank: mainRank.value }, how);
+}
+
+/** Select the time and line of the selected call, or else all times that are shown. */
+export function mark(): void {
+  const spot = chosen.value;
+  if (spot === null) return select(shown.value);
+  const { line, at } = spot;
+  select([line.row.begin[at] as number, line.row.end[at] as number], [`${line.spans.rank}/${line.row.thread}`]);
+}
+
+/** Move the end of the selection by a share of what is shown; without a selection, one begins in the middle. */
+export function stretch(share: number): void {
+  const by = (shown.value[1] - shown.value[0]) * share;
+  const from = box.value?.[0] ?? (shown.value[0] + shown.value[1]) / 2;
+  const to = Math.max(from + 1, (box.value?.[1] ?? from) + by);
+  select([from, to], view.value.boxLines, box.value === null ? 'push' : 'replace');
+}
+
+/** Functions of the selected time. */
+export const selection = question(
+  () => (isOpen.value && box.value !== null && run.value.value !== null ? JSON.stringify([box.value, boxLines.value, readied.value]) : null),
+  (signal) => getSelection(box.value as Range, boxLines.value, signal),
+  { live: true, keep: true },
+);
+
 export function fitChosen(): void {
+  if (box.value !== null) return move([box.value[0] - (box.value[1] - box.value[0]) * 0.05, box.value[1] + (box.value[1] - box.value[0]) * 0.05]);
   const spot = chosen.value;
   if (spot === null) return;
   const [begin, end] = [spot.line.row.begin[spot.at] as number, spot.line.row.end[spot.at] as number];
@@ -255,7 +296,7 @@ export function choose(id: string, times: Interval | null): void {
   const next = times === null ? shown.value : showing(shown.value, ...times);
   clearTimeout(resting);
   moving.value = null;
-  go({ call: id, rank: mainRank.value, window: sinceZero(next), recent_s: null });
+  go({ call: id, box: null, boxLines: [], rank: mainRank.value, window: sinceZero(next), recent_s: null });
 }
 
 export function togglePartner(rank: RankKey): void {

@@ -4,6 +4,7 @@ import { shorten } from '../shared/names/names';
 import { ANOMALY, firstEndingFrom, GROUPS, LAUNCHED, MERGED, OPEN, type Interval } from './model/spans';
 import type { Band } from './model/bands';
 import { LABEL, type PublishedMark } from './model/published';
+import { lineOf } from './model/selection';
 import { laneName } from './model/timelinewords';
 import { copyRow, newRowPixels, rasterRow, type RasterColours } from './model/timelineraster';
 import { ROW, STUB, type Arrow, type Lane, type Line, type RibbonMark, type Scene, type Spot } from './model/lines';
@@ -41,6 +42,9 @@ export interface Picture {
   waits: readonly Shade[];
   arrows: readonly Arrow[];
   ribbon: readonly RibbonMark[];
+  /** Selected time, and its lines; none for all. */
+  box: Range | null;
+  boxLines: ReadonlySet<string>;
   /** Begins of findings about published quantities. */
   published: readonly PublishedMark[];
   /** Bands of ranks, for times of which calls are not kept. */
@@ -58,13 +62,18 @@ export interface Shade {
   last: number;
 }
 
+/** Edges of what is being selected, in pixels; without heights, all lines. */
+export interface Brush {
+  times: Range;
+  heights: Range | null;
+}
+
 export interface Emphasis {
   spot: Spot | null;
   arrow: Arrow | null;
   /** Span of the selected call. */
   chosen: Spot | null;
-  /** Edges of the range that is being selected, in pixels. */
-  brush: Range | null;
+  brush: Brush | null;
 }
 
 const buffers = { picture: new ImageData(1, 1), strip: document.createElement('canvas') };
@@ -81,6 +90,7 @@ export function paintScene(context: CanvasRenderingContext2D, picture: Picture, 
   paintSpans(context, picture);
   for (const wait of picture.waits) if (isSeen(picture, wait.y, wait.height)) paintWait(context, picture, wait);
   paintMarks(context, picture, emphasis);
+  if (picture.box !== null) paintBox(context, picture, picture.box);
   paintArrows(context, picture, emphasis);
   context.restore();
   paintGutter(context, picture);
@@ -405,9 +415,30 @@ function paintTicks(context: CanvasRenderingContext2D, { ticks, width, height, t
   }
 }
 
-function paintBrush(context: CanvasRenderingContext2D, { height, theme }: Picture, [from, to]: Range): void {
+/** Paint the selected time over its lines. */
+function paintBox(context: CanvasRenderingContext2D, picture: Picture, box: Range): void {
+  const { scene, boxLines, theme } = picture;
+  const [x0, x1] = clipped(picture, [box[0], box[1]]);
+  context.fillStyle = context.strokeStyle = colour('accent', theme);
+  context.lineWidth = 2;
+  for (const { spans, thread, y, height } of scene.lanes) {
+    if (boxLines.size > 0 && !boxLines.has(spans.rank) && !boxLines.has(lineOf(spans.rank, thread))) continue;
+    context.globalAlpha = 0.14;
+    context.fillRect(x0, y, x1 - x0, height);
+    context.globalAlpha = 1;
+    context.beginPath();
+    for (const x of [x0, x1]) {
+      context.moveTo(x, y - 2);
+      context.lineTo(x, y + height + 2);
+    }
+    context.stroke();
+  }
+}
+
+function paintBrush(context: CanvasRenderingContext2D, { height, theme }: Picture, { times: [from, to], heights }: Brush): void {
   context.globalAlpha = 0.2;
   context.fillStyle = colour('accent', theme);
-  context.fillRect(Math.min(from, to), RIBBON, Math.abs(to - from), height - RIBBON - AXIS);
+  const [top, bottom] = heights === null ? [RIBBON, height - AXIS] : [Math.max(RIBBON, Math.min(...heights)), Math.min(height - AXIS, Math.max(...heights))];
+  context.fillRect(Math.min(from, to), top, Math.abs(to - from), bottom - top);
   context.globalAlpha = 1;
 }

@@ -137,16 +137,16 @@ function Picture({ drawn, focused, chosen }: { drawn: TimeLayout; focused: Bar |
       {drawn.yTicks.map(({ y, text }) => (
         <g key={text}>
           <line class="axis" x1={left} x2={right} y1={Math.round(y) + 0.5} y2={Math.round(y) + 0.5} />
-          <text class="tick" x={left - 6} y={y + 4} text-anchor="end">
+          <text class="tick-text" x={left - 6} y={y + 4} text-anchor="end">
             {text}
           </text>
         </g>
       ))}
-      <text class="tick" x={left - 6} y={10} text-anchor="end">
+      <text class="tick-text" x={left - 6} y={10} text-anchor="end">
         {drawn.unit}
       </text>
       {drawn.xTicks.map(({ x, text }) => (
-        <text key={text} class="tick" x={x} y={height - 4} text-anchor="middle">
+        <text key={text} class="tick-text" x={x} y={height - 4} text-anchor="middle">
           {text}
         </text>
       ))}

@@ -1327,6 +1327,7 @@ export interface components {
             summary: components["schemas"]["IncidentSummary"];
             is_gone: boolean;
             incident: components["schemas"]["Incident"];
+            known: string;
         };
         /**
          * Incident
@@ -1408,6 +1409,7 @@ export interface components {
         RecurrenceAnswer: {
             ok: boolean;
             summary: components["schemas"]["RecurrenceSummary"];
+            known: string;
         };
         /**
          * MetricFindingAnswer
@@ -1799,6 +1801,38 @@ export interface components {
             expected_us: number;
             children: number;
             messages: number;
+        };
+        /**
+         * SelectionAnswer
+         * @description Functions in a selected time.
+         */
+        SelectionAnswer: {
+            ok: boolean;
+            from_us: number;
+            to_us: number;
+            lines: components["schemas"]["SelectedLine"][];
+            functions: components["schemas"]["FunctionTime"][];
+            merged_us: number;
+        };
+        /**
+         * SelectedLine
+         * @description Thread in the selection.
+         */
+        SelectedLine: {
+            rank: string;
+            thread: number;
+            known_us: number;
+        };
+        /**
+         * FunctionTime
+         * @description Time of one function's calls in a range of time, as far as it lies in the range.
+         */
+        FunctionTime: {
+            function: string;
+            calls: number;
+            inclusive_us: number;
+            exclusive_us: number;
+            anomalies: number;
         };
         /**
          * MetadataAnswer
@@ -2353,6 +2387,9 @@ export type ThreadTimes = components['schemas']['ThreadTimes'];
 export type TimelineRow = components['schemas']['TimelineRow'];
 export type TimelineLinks = components['schemas']['TimelineLinks'];
 export type JudgedCall = components['schemas']['JudgedCall'];
+export type SelectionAnswer = components['schemas']['SelectionAnswer'];
+export type SelectedLine = components['schemas']['SelectedLine'];
+export type FunctionTime = components['schemas']['FunctionTime'];
 export type MetadataAnswer = components['schemas']['MetadataAnswer'];
 export type Metadata = components['schemas']['Metadata'];
 export type CountersAnswer = components['schemas']['CountersAnswer'];

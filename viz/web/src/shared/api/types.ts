@@ -90,6 +90,7 @@ export type {
   RunsAnswer,
   RunSide,
   Runtimes,
+  SelectionAnswer,
   SeriesChange,
   SeriesHistory,
   SeriesQuantity,

@@ -102,6 +102,9 @@ export interface View {
   partners: readonly RankKey[];
   /** Whether the timeline folds times for which nothing was kept. */
   folded: boolean;
+  /** Time that is selected on the timeline, in µs since the run's start, and the lines, as `0:3` or `0:3/1`; without any, all that are shown. */
+  box: Range | null;
+  boxLines: readonly string[];
   /** Whether the timeline draws all messages, and not only those that were waited for or that belong to the selected call. */
   messages: boolean;
   /** Widths of the flame graph, the frame that it is zoomed to, and the part of a name that is searched for. */
@@ -160,6 +163,8 @@ export const FIRST_VIEW: View = {
   recent_s: null,
   partners: [],
   folded: false,
+  box: null,
+  boxLines: [],
   messages: false,
   weight: 'time',
   frame: '',
@@ -173,6 +178,8 @@ const INCIDENT = /^[IRM][1-9]\d{0,8}$/;
 /** Pattern of the ids of the flame graph's frames. */
 const FRAME = /^[0-9a-f]{8}$/;
 const CALL = /^\d{1,9}(?::\d{1,12}){3}$/;
+/** Pattern of a rank, or of one of its threads. */
+const LINE = /^\d{1,9}:\d{1,9}(?:\/\d{1,9})?$/;
 const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
 /** Pages whose path ends in a fixed name. */
 const PLAIN: Readonly<Record<string, PageName>> = {
@@ -238,6 +245,8 @@ export function parseView(path: string, query: string): View {
     recent_s: whole(/^-(\d{1,9})s\.\.now$/.exec(given.get('t') ?? '')?.[1]),
     partners: parsePartners(given.get('with') ?? ''),
     folded: given.get('fold') === 'true',
+    box: parseRange(given.get('box')),
+    boxLines: (given.get('lines') ?? '').split(',').filter((line) => LINE.test(line)),
     messages: given.get('messages') === 'true',
     weight: oneOf(WEIGHTS, given.get('weight'), FIRST_VIEW.weight),
     also: given.get('also') ?? '',
@@ -304,6 +313,8 @@ export function formatView(view: View): string {
     add('with', view.partners.join(','));
     add('fold', String(view.folded), 'false');
     add('messages', String(view.messages), 'false');
+    add('box', formatRange(view.box));
+    if (view.box !== null) add('lines', view.boxLines.join(','));
   }
   if (view.page === 'workflow') add('quantity', view.quantity);
   if (view.page === 'flame') add('weight', view.weight, FIRST_VIEW.weight);
