@@ -27,7 +27,7 @@ from chimbuko.plan.bottleneck import bottleneck, full_at
 from chimbuko.plan.loads import Pipeline
 from chimbuko.plan.noise import effects
 from chimbuko.plan.simulation import simulate
-from chimbuko.plan.unitcosts import KEEPER, READERS, SERVICES, UnitCosts, measured
+from chimbuko.plan.unitcosts import KEEPER, LEAF, READERS, SERVICES, UnitCosts, measured
 
 COSTS = Path(unitcosts.__file__).with_name(unitcosts.FILE)
 COUNTS_FROM = 0.02
@@ -178,6 +178,15 @@ SHARDED = {
     "72,000 ranks, 4 writers, period 5 s": Pipeline(
         72_000, 8, period_s=5.0, store_writers=4, store="postgresql"
     ),
+    "72,000 ranks, 36 leaf servers": Pipeline(72_000, 8, leaf_servers=36),
+    "72,000 ranks, 4 writers, 36 leaf servers, broker of 4 nodes, period 2.5 s": Pipeline(
+        *(72_000, 8),
+        period_s=2.5,
+        store_writers=4,
+        store="postgresql",
+        leaf_servers=36,
+        broker_nodes=4,
+    ),
     "100,000 ranks, as it is": Pipeline(100_000, 8),
     "100,000 ranks, 4 writers, period 10 s": Pipeline(
         100_000, 8, period_s=10.0, store_writers=4, store="postgresql"
@@ -192,13 +201,14 @@ UNSEEN = 0.006
 
 def sharded_table(costs: UnitCosts) -> str:
     """Runs on nodes of 8 ranks: the share of its cores that each part takes."""
-    heads = ("run", *SERVICES, KEEPER, "model's lag, s", "store's lag, s")
+    parts = (*SERVICES, LEAF, KEEPER)
+    heads = ("run", *parts, "model's lag, s", "store's lag, s")
     rows = []
     for name, run in SHARDED.items():
         found = simulate(run, costs)
         shares = {part.load.part: f"{part.load.share:.0%}" for part in found.parts}
         lags = (f"{found.model_lag_s:.2f}", f"{found.store_lag_s:.2f}")
-        rows.append((name, *(shares.get(part, "") for part in (*SERVICES, KEEPER)), *lags))
+        rows.append((name, *(shares.get(part, "") for part in parts), *lags))
     return table(heads, rows)
 
 

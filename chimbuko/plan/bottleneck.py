@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from chimbuko.plan.loads import Pipeline, loads
 from chimbuko.plan.placingadvice import MOST_STEP_BYTES
 from chimbuko.plan.simulation import ROW_BYTES
-from chimbuko.plan.unitcosts import KEEPER, READERS, UnitCosts
+from chimbuko.plan.unitcosts import KEEPER, LEAF, READERS, UnitCosts
 
 ROOM = 0.8
 """Share of a core that a part may ask for; one that asks for more has none left for what comes at once."""
 MOST_RANKS = 1 << 24
 PERIODS_S = (2.0, 5.0, 10.0, 20.0)
 PARTS = (2, 4, 8)
+AGENTS_OF_LEAF = 250
 WRITERS = (2, 4, 8, 16)
 AGENT_CORES = (2.0, 4.0, 8.0, 16.0)
 FEWER = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -25,6 +26,7 @@ ELSE = {
     "server": "divide the run: a run of its own for each program",
     "writer": "keep fewer abnormal calls (--threshold), or divide the run: a run of its own for each program",
     KEEPER: "keep fewer abnormal calls (--threshold): what it cannot explain in time, it explains at the end",
+    LEAF: "take more leaf servers (--leaf-servers)",
     "dashboard": "leave the dashboard out, by which the run loses nothing (--no-dashboard)",
     "serve": "divide the run: a run of its own for each program",
 }
@@ -96,6 +98,9 @@ def _changes(run: Pipeline, costs: UnitCosts) -> Iterator[Pipeline]:
     most_s = MOST_STEP_BYTES / (run.rows_per_s * ROW_BYTES)
     longer = [one for one in PERIODS_S if run.period_s < one and not run.period_s <= most_s < one]
     parts = [run.server_parts, *(one for one in PARTS if one > run.server_parts)]
+    trees = [(count, run.leaf_servers) for count in parts]
+    if (leaves := run.nodes // AGENTS_OF_LEAF) > max(run.leaf_servers, 3):
+        trees += [(count, leaves) for count in parts]
     # Several share a store only where they need not take turns.
     stores = [(run.store_writers, run.store)]
     stores += [(one, "postgresql") for one in WRITERS if one > run.store_writers]
@@ -104,8 +109,9 @@ def _changes(run: Pipeline, costs: UnitCosts) -> Iterator[Pipeline]:
             slower = replace(run, period_s=period_s, findings_per_s=share * run.findings_per_s)
             slower = replace(slower, agent_cores=_agent_cores(slower, costs))
             for writers, store in stores:
-                for count in parts:
-                    yield replace(slower, store_writers=writers, store=store, server_parts=count)
+                for count, of_tree in trees:
+                    writing = replace(slower, store_writers=writers, store=store)
+                    yield replace(writing, server_parts=count, leaf_servers=of_tree)
 
 
 def _agent_cores(run: Pipeline, costs: UnitCosts) -> float:
@@ -120,6 +126,8 @@ def _options(run: Pipeline, changed: Pipeline) -> str:
     options, others = [], []
     if changed.server_parts != run.server_parts:
         options.append(f"--server-parts {changed.server_parts}")
+    if changed.leaf_servers != run.leaf_servers:
+        options.append(f"--leaf-servers {changed.leaf_servers}")
     if changed.store_writers != run.store_writers:
         options.append(f"--store-writers {changed.store_writers} --store postgresql://…")
     if changed.period_s != run.period_s:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.unitcosts import KEEPER, READERS, SERVICES, PartCosts, UnitCosts, Units
+from chimbuko.plan.unitcosts import KEEPER, LEAF, READERS, SERVICES, PartCosts, UnitCosts, Units
 
 _HALVINGS = 20
 """Number of halvings that find the share of time in which a core is busy, to a millionth."""
@@ -36,6 +36,15 @@ KEEPER_COSTS = PartCosts(
     Units(second=0.0226 + 0.2, finding=113e-6), Units(second=64e6, rank=4_800.0), Units(second=0.3)
 )
 """Costs of the keeper; of a second the share of a core that it may take for its looks (``MOST_SHARE``)."""
+LEAF_COSTS = PartCosts(
+    Units(second=0.0087, message=150e-6, step=4.9e-6), Units(second=50e6), Units(second=0.1)
+)
+"""Costs of a leaf server, which waits 0.1 s for more to merge (``ROUND_S``)."""
+LEAF_ROUNDS_PER_S = 10.0
+SAVED_STEP_S = 1.5e-6
+"""Time that the parameter server saves for each step of a rank that comes by a leaf server; of messages there
+are fewer. Measured, as the former: ``python -m benchmarks.server.leaves`` for 8 and for 32 ranks of a node.
+"""
 KEPT_PER_S = 2_000.0
 """Abnormal calls that the keeper explains in a second while the run goes on; the rest come at its end."""
 
@@ -59,6 +68,12 @@ class Pipeline:
     store_writers: int = 1
     store: str = "sqlite"
     """Engine of the store, ``sqlite`` or ``postgresql``."""
+    leaf_servers: int = 0
+    """Leaf servers between agents and parameter server; 0 for none."""
+    broker_nodes: int = 1
+    """Nodes of the cluster that is the broker; what is between leaf servers and agents is divided among
+    them.
+    """
     service_cores: float = 8.0
     """Cores of the services' node; no process of theirs fills more than one."""
 
@@ -72,7 +87,7 @@ class Pipeline:
         """
         for name in (
             *("ranks", "per_node", "period_s", "rows_per_s"),
-            *("agent_cores", "server_parts", "store_writers", "service_cores"),
+            *("agent_cores", "server_parts", "store_writers", "broker_nodes", "service_cores"),
         ):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name}: {getattr(self, name):g} is given; it is a positive number")
@@ -145,11 +160,18 @@ def part_work(part: str, run: Pipeline, busy: float = 1.0) -> Units:
     work = work_of(run)
     if part == KEEPER:
         return msgspec.structs.replace(work, finding=min(work.finding, KEPT_PER_S))
+    if part == LEAF:
+        own = {name: getattr(work, name) / run.leaf_servers for name in ("agent", "message", "rank", "step")}
+        return msgspec.structs.replace(work, **own)
     # A message is cut into one for each part, and what is of ranks or functions is divided.
     parts = {"server": run.server_parts, "writer": _writers_at_once(run, work)}.get(part, 1.0)
     changed = {name: getattr(work, name) / parts for name in ("rank", "step", "finding")}
+    from_leaves = min(run.leaf_servers * LEAF_ROUNDS_PER_S, work.message)
+    if part == "server" and run.leaf_servers:
+        changed["message"] = from_leaves
     if part == "broker":
-        changed["message"] = work.message * run.server_parts
+        nodes = run.broker_nodes if run.leaf_servers else 1
+        changed["message"] = (work.message / nodes + from_leaves) * run.server_parts
     work = msgspec.structs.replace(work, **changed)
     return msgspec.structs.replace(work, cold_step=(1.0 - busy) * work.step)
 
@@ -165,15 +187,23 @@ def _writers_at_once(run: Pipeline, work: Units) -> float:
 
 def services(run: Pipeline) -> tuple[str, ...]:
     """Return the parts on the node of the services."""
-    return SERVICES if run.store_writers == 1 else (*SERVICES, KEEPER)
+    return (*SERVICES, *([LEAF] if run.leaf_servers else []), *([KEEPER] if run.store_writers > 1 else []))
 
 
 def costs_of(run: Pipeline, costs: UnitCosts) -> UnitCosts:
-    """Return the costs of a run's own parts: of several writers each takes other ones than a single one."""
-    if run.store_writers == 1:
-        return costs
-    writer = msgspec.structs.replace(costs.parts["writer"], cpu_s=STORES[run.store].writer)
-    return msgspec.structs.replace(costs, parts={**costs.parts, "writer": writer, KEEPER: KEEPER_COSTS})
+    """Return the costs of a run's own parts: of several writers each takes other ones than a single one, and
+    so does a server above leaf servers.
+    """
+    parts = dict(costs.parts)
+    if run.store_writers > 1:
+        parts["writer"] = msgspec.structs.replace(parts["writer"], cpu_s=STORES[run.store].writer)
+        parts[KEEPER] = KEEPER_COSTS
+    if run.leaf_servers:
+        cpu_s = parts["server"].cpu_s
+        cpu_s = msgspec.structs.replace(cpu_s, step=cpu_s.step - SAVED_STEP_S)
+        parts["server"] = msgspec.structs.replace(parts["server"], cpu_s=cpu_s)
+        parts[LEAF] = LEAF_COSTS
+    return msgspec.structs.replace(costs, parts=parts)
 
 
 def loads(run: Pipeline, costs: UnitCosts) -> tuple[Load, ...]:

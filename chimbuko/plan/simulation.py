@@ -8,7 +8,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Float64Array
 from chimbuko.plan.loads import Load, Pipeline, costs_of, loads, services, work_of
-from chimbuko.plan.unitcosts import READERS, PartCosts, UnitCosts, Units
+from chimbuko.plan.unitcosts import LEAF, READERS, PartCosts, UnitCosts, Units
 
 STREAM_LIMIT_BYTES = 64e6
 """Limit of a stream's unread steps, in bytes; beyond it the oldest are dropped (``--trace-limit``)."""
@@ -55,7 +55,8 @@ class Simulated:
     @property
     def model_lag_s(self) -> float:
         """Median time from the sending of a message until it is merged, in seconds."""
-        return self.part("broker").lag_p50_s + self.part("server").lag_p50_s
+        parts = ["broker", "server", *([LEAF] if self.run.leaf_servers else [])]
+        return sum(self.part(name).lag_p50_s for name in parts)
 
     @property
     def store_lag_s(self) -> float:

@@ -13,6 +13,8 @@ SERVICES = ("broker", "server", "writer", "dashboard", "serve")
 """Processes on the node of the services."""
 KEEPER = "keeper"
 """Process beside several writers of one store, which explains what these have stored."""
+LEAF = "leaf"
+"""A leaf server, which merges what some of the agents learn."""
 FILE = "unitcosts.json"
 """File of measured costs, written by ``python -m benchmarks.scaling --measure``."""
 

@@ -265,18 +265,20 @@ class WriterService:
             heads = batch.records.head_rows()
             # A second revision is no second call.
             calls[batch.health.node] += int(((heads.is_anomaly != 0) & (heads.revision == 1)).sum())
-        self._budget.stored(calls, sum(batch.records.count for batch in batches), took_s)
+        records = sum(batch.records.count for batch in batches)
+        self._budget.stored(calls, records, len(batches), took_s)
 
     def _tell_budget(self) -> None:
         """Let agents know, once in a period, what the store takes of each."""
         now_s = time.monotonic()
         if self._destination.is_keeper or not self._budget.is_due(now_s):
             return
-        writer, per_s = str(self._destination.writer), self._budget.per_node(now_s)
+        client, keys, writer = self._broker.client, self._broker.keys, str(self._destination.writer)
+        per_s = self._budget.per_node(now_s, client.xlen(keys.records))
         if per_s is None:
-            self._broker.client.hdel(self._broker.keys.budgets, writer)
+            client.hdel(keys.budgets, writer)
         else:
-            self._broker.client.hset(self._broker.keys.budgets, writer, str(per_s))
+            client.hset(keys.budgets, writer, str(per_s))
 
     def _take_stored(self, entries: Entries) -> Committed:
         """Take what other writers have stored, to explain it."""

@@ -123,6 +123,36 @@ class CopySchedule:
 
 READ_COUNT = 256
 """Most batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
+LONGEST_S = 2.0
+"""Time in seconds that a transaction shall take at most: agents wait 20 s for one."""
+SLOWER = 1.5
+"""Ratio by which each batch has to take longer where fewer come together, for these to be too few."""
+
+
+class TransactionSize:
+    """Number of batches that come into one transaction: fewer where the store is slow, unless it takes as
+    long for these.
+
+    Attributes
+    ----------
+    most
+        Most batches in the next transaction.
+    """
+
+    def __init__(self) -> None:
+        self.most = READ_COUNT
+        self._each_s = inf
+
+    def took(self, batches: int, took_s: float) -> None:
+        """Note that a transaction of so many batches took so long."""
+        each_s = took_s / batches
+        if each_s > SLOWER * self._each_s or 2 * took_s <= LONGEST_S:
+            self.most = min(2 * self.most, READ_COUNT)
+        elif took_s > LONGEST_S:
+            self.most = max(batches // 2, int(batches * LONGEST_S / took_s), 1)
+        self._each_s = each_s
+
+
 READ_BYTES = 1 << 20
 """Size of batches from which no more are gathered: an agent stops at 4 MB that are not stored."""
 IDLE_S = 1.0
@@ -200,6 +230,8 @@ class WriterCore:
         self._hand: dict[Stream, list[bytes]] = {}
         """Entries that came and are not acknowledged yet."""
         self._stored_at_s = -inf
+        self._commit_began_s = 0.0
+        self.size = TransactionSize()
         self._findings = -inf, b""
         """Time at which findings are read next, and the message of those that are stored."""
         self._copies = copies
@@ -233,6 +265,8 @@ class WriterCore:
         assert has_failed or type(event) is answer, f"{event} does not answer {doing}"
         self._take(event)
         self._doing = self._plan.popleft() if self._plan else None
+        if isinstance(self._doing, Commit):
+            self._commit_began_s = event.time_s
         self.story.note(event.time_s, type(event).__name__, _name(self._doing))
         return self._doing
 
@@ -242,7 +276,7 @@ class WriterCore:
             case Began():
                 self._round, self._is_drained = event, False
                 wait_s = 0.0 if event.is_stopping else min(IDLE_S, event.quiet_s)
-                self._plan.append(Read(dict(self._after), READ_COUNT, wait_s))
+                self._plan.append(Read(dict(self._after), self.size.most, wait_s))
             case Came():
                 self._take_entries(event)
             case Committed():
@@ -274,7 +308,7 @@ class WriterCore:
         records = self._hand.get(Stream.RECORDS)
         if records and may_wait:
             wait_s = self._stored_at_s + GATHER_S - event.time_s
-            room = READ_COUNT - len(records)
+            room = self.size.most - len(records)
             if wait_s > 0.0 and room > 0 and event.record_bytes < READ_BYTES:
                 self._plan.append(Gather(records[-1], room, wait_s))
                 return
@@ -293,6 +327,8 @@ class WriterCore:
 
     def _take_commit(self, event: Committed) -> None:
         assert self._doing == Commit(event.stream), "something else was to be committed"
+        if event.stream is Stream.RECORDS:
+            self.size.took(len(self._hand[event.stream]), event.time_s - self._commit_began_s)
         self._plan.appendleft(Acknowledge(event.stream, tuple(self._hand[event.stream]), event.sequences))
         if (event.has_ended or event.severe) and not self._is_one_of_several:
             # This comes before agents hear that all is stored, and end.

@@ -43,6 +43,8 @@ BUSY_SHARE = 0.5
 """Share of its time that a writer is at work from which on it says what it can take."""
 MOST_SHARE = 0.9
 """Share of its time that it shall be at work at most: the rest is for what has queued."""
+DRAIN_S = 10.0
+"""Time in seconds in which what has queued shall be stored."""
 LEAST_SHARE = 0.1
 """Share of its time that is for abnormal calls even where all else takes more."""
 LEAST_SEEN = 0.01
@@ -50,7 +52,7 @@ LEAST_SEEN = 0.01
 
 
 class StoreBudget:
-    """Budget of abnormal calls of each node, from what the store was seen to take.
+    """Budget of abnormal calls of each node, from what the store was seen to take, and what waits for it.
 
     A writer that is half idle takes all that comes. One that is not divides among its nodes what it can
     store: those that find little keep all of it, and the others get equal shares of the rest.
@@ -64,15 +66,16 @@ class StoreBudget:
         self._rates: dict[str, float] = {}
         """Calls per second of each node."""
         self._records_per_s = self._busy_share = 0.0
-        self._sums = np.zeros(5)
-        """Sums over transactions: number, records, squares of records, seconds, and records times seconds."""
+        self._sums = np.zeros(6)
+        """Sums over transactions: their number, batches, records, squares of these, seconds, and records by
+        seconds."""
 
     def waited(self, seconds: float) -> None:
         """Note that the writer had nothing to do for so long."""
         self._waited_s += seconds
 
-    def stored(self, calls: Mapping[str, int], records: int, took_s: float) -> None:
-        """Note a transaction.
+    def stored(self, calls: Mapping[str, int], records: int, batches: int, took_s: float) -> None:
+        """Note a transaction of so many batches.
 
         Parameters
         ----------
@@ -83,15 +86,20 @@ class StoreBudget:
         """
         self._came.update(calls)
         self._records += records
-        self._sums += (1.0, records, records * records, took_s, records * took_s)
+        self._sums += (1.0, batches, records, records * records, took_s, records * took_s)
 
     def is_due(self, now_s: float) -> bool:
         """Return whether a period is over."""
         return now_s - self._since_s >= BUDGET_PERIOD_S
 
-    def per_node(self, now_s: float) -> float | None:
+    def per_node(self, now_s: float, waiting: int) -> float | None:
         """Return the abnormal calls per second that each node may send from now on, None for all; a period
         is over.
+
+        Parameters
+        ----------
+        waiting
+            Number of batches that wait at the broker.
         """
         passed_s = now_s - self._since_s
         kept = math.exp(-passed_s / MEMORY_S)
@@ -102,6 +110,7 @@ class StoreBudget:
         self._records_per_s = kept * self._records_per_s + new * self._records
         self._busy_share = kept * self._busy_share + new * max(passed_s - self._waited_s, 0.0)
         record_s = self._record_s
+        queue_s = waiting * float(self._sums[4] / self._sums[1]) if self._sums[1] else 0.0
         self._sums *= kept
         self._since_s, self._waited_s, self._records = now_s, 0.0, 0
         self._came.clear()
@@ -110,12 +119,13 @@ class StoreBudget:
             return None
         call_s = record_s * self._records_per_s / calls_per_s
         others = self._busy_share - call_s * calls_per_s
-        return level(list(self._rates.values()), max(MOST_SHARE - others, LEAST_SHARE) / call_s)
+        share = max(MOST_SHARE - others - queue_s / DRAIN_S, LEAST_SHARE)
+        return level(list(self._rates.values()), share / call_s)
 
     @property
     def _record_s(self) -> float:
         """Return the seconds that a record more in a transaction takes; 0 where none was stored."""
-        count, records, squares, seconds, products = self._sums.tolist()
+        count, _, records, squares, seconds, products = self._sums.tolist()
         if records <= 0.0:
             return 0.0
         spread = count * squares - records * records

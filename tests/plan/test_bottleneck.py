@@ -9,7 +9,7 @@ import pytest
 from chimbuko.plan.bottleneck import ELSE, ROOM, bottleneck, full_at
 from chimbuko.plan.loads import Pipeline, loads
 from chimbuko.plan.simulation import simulate
-from chimbuko.plan.unitcosts import KEEPER, READERS
+from chimbuko.plan.unitcosts import KEEPER, LEAF, READERS
 from tests.plan.costs import COSTS
 
 
@@ -61,6 +61,28 @@ def test_writers_of_sqlite_take_turns_and_those_of_postgresql_do_not() -> None:
     }
     assert shares["postgresql"] < 0.5 < 1.0 < shares["sqlite"]
     assert simulate(replace(run, store="postgresql"), COSTS, 5.0).part(KEEPER).load.share < 0.6
+
+
+def test_leaf_servers_take_the_messages_of_agents_off_the_server_and_a_cluster_off_its_broker() -> None:
+    alone = Pipeline(72_000, per_node=8)
+    leaves = replace(alone, leaf_servers=36)
+    cluster = replace(leaves, broker_nodes=4)
+    share = {
+        run: {one.part: one.share for one in loads(run, COSTS)}
+        for run in (alone, leaves, cluster, replace(alone, broker_nodes=4))
+    }
+    assert share[leaves]["server"] < share[alone]["server"] - 9_000 * 20e-6
+    assert share[leaves][LEAF] < 0.2
+    assert share[leaves]["broker"] > share[alone]["broker"] > 2 * share[cluster]["broker"]
+    # Without leaf servers all keys of a run are on one node.
+    assert share[replace(alone, broker_nodes=4)] == share[alone]
+    assert simulate(replace(cluster, period_s=5.0, server_parts=2), COSTS, 5.0).model_lag_s > 0.1
+
+
+def test_leaf_servers_are_found_where_parts_of_the_server_are_not_enough() -> None:
+    found = bottleneck(Pipeline(20_000, per_node=1, findings_per_s=0.0, broker_nodes=8), COSTS)
+    assert found.part == "broker"
+    assert found.remedy == "--leaf-servers 80"
 
 
 def test_what_nothing_helps_that_can_be_computed_gets_words() -> None:

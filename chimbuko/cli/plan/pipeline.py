@@ -68,6 +68,20 @@ _POSITIVE = click.FloatRange(min=0, min_open=True, max=math.inf, max_open=True)
     help="Number of processes of the parameter server.",
 )
 @click.option(
+    "--leaf-servers",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of leaf servers below it.",
+)
+@click.option(
+    "--broker-nodes",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of nodes of the cluster that is the broker.",
+)
+@click.option(
     "--store-writers",
     type=click.IntRange(min=1),
     default=1,
@@ -104,6 +118,8 @@ def command(
     findings: float,
     agent_cores: float,
     server_parts: int,
+    leaf_servers: int,
+    broker_nodes: int,
     store_writers: int,
     store: str,
     seconds: float,
@@ -121,9 +137,12 @@ def command(
       chimbuko model pipeline --ranks 100000
       chimbuko model pipeline --ranks 100000 --period 5 --server-parts 4
       chimbuko model pipeline --ranks 72000 --per-node 8 --store-writers 8 --store postgresql
+      chimbuko model pipeline --ranks 72000 --per-node 8 --leaf-servers 36 --broker-nodes 4
       chimbuko model pipeline --ranks 10000 --findings 10 --json | jq .bottleneck
     """
-    run = Pipeline(ranks, per_node, period, rows, findings, agent_cores, server_parts, store_writers, store)
+    tree = {"leaf_servers": leaf_servers, "broker_nodes": broker_nodes}
+    sizes = ranks, per_node, period, rows, findings, agent_cores, server_parts, store_writers, store
+    run = Pipeline(*sizes, **tree)
     costs = measured()
     found, fullest = simulate(run, costs, seconds), bottleneck(run, costs)
     meets_s = parse_duration_us(meets) / 1e6

@@ -5,9 +5,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -23,6 +25,7 @@ from chimbuko.provenance.service.service import WriterService
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
+from chimbuko.provenance.write import pace
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.signals import END
 from chimbuko.runtime.protocol.broker import PrivateBroker
@@ -64,6 +67,37 @@ def test_all_that_was_sent_is_stored_acknowledged_and_removed(
     assert provenance.calls.count(ALL) == 15
     assert (acknowledged(broker), acknowledged(broker, "0:2")) == (3, 7)
     assert broker.client.xlen(broker.keys.records) == 0
+
+
+def test_a_writer_of_a_slow_store_tells_agents_how_many_calls_it_takes(
+    broker: RunBroker,
+    writer: Writer,
+    engine: Engine,
+    provenance: Provenance,
+    record: Record,
+    batch: Batch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def told() -> bytes | None:
+        return cast("bytes | None", broker.client.hget(broker.keys.budgets, "0"))
+
+    write = Writer.write
+
+    def slow(self: Writer, batches: Sequence[RecordBatch]) -> None:
+        write(self, batches)
+        time.sleep(0.01 * sum(one.records.count for one in batches))
+
+    monkeypatch.setattr(Writer, "write", slow)
+    monkeypatch.setattr(pace, "MEMORY_S", 0.5)
+    with running(broker, engine, provenance.run_id):
+        for n in range(1, 150):
+            send(broker, batch(n, records=[record(row=5 * n + at, revision=1) for at in range(5)]))
+        until(lambda: told() is not None)
+        # What queues is for the time that agents leave free.
+        assert 0.0 < float(told() or b"") <= 100.0
+        until(lambda: acknowledged(broker) == 149)
+        until(lambda: told() is None)
+    assert provenance.calls.count(ALL) == 5 * 149
 
 
 def test_the_latest_statistics_are_stored_and_every_model(

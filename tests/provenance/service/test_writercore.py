@@ -35,7 +35,15 @@ from chimbuko.provenance.service.steps import (
     Report,
     Stream,
 )
-from chimbuko.provenance.service.writercore import GATHER_S, IDLE_S, READ_COUNT, CopySchedule, WriterCore
+from chimbuko.provenance.service.writercore import (
+    GATHER_S,
+    IDLE_S,
+    LONGEST_S,
+    READ_COUNT,
+    CopySchedule,
+    TransactionSize,
+    WriterCore,
+)
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
 
 BUSY, DAMAGED, AWAY = StoreBusy("held"), StoreDamaged("malformed"), ServiceError("away")
@@ -173,7 +181,7 @@ class WriterMachine(RuleBasedStateMachine):
         """Do what is to be done."""
         match instruction:
             case Read(after, count, wait_s):
-                assert count == READ_COUNT and wait_s == self.wait_s
+                assert count == self.core.size.most and wait_s == self.wait_s
                 self.hand = {stream: {} for stream in Stream}
                 return self.came({stream: self.broker.read(stream, after[stream], FEW) for stream in Stream})
             case Gather(entry, _, wait_s):
@@ -240,3 +248,28 @@ class WriterMachine(RuleBasedStateMachine):
 
 TestWriter = WriterMachine.TestCase
 TestWriter.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+
+
+def takes(
+    size: TransactionSize, fixed_s: float, batch_s: float, transactions: int
+) -> list[tuple[int, float]]:
+    """Batches and seconds of transactions while more wait than come into one."""
+    found = []
+    for _ in range(transactions):
+        batches = size.most
+        found.append((batches, fixed_s + batch_s * batches))
+        size.took(*found[-1])
+    return found
+
+
+def test_transactions_of_a_slow_store_are_short() -> None:
+    size = TransactionSize()
+    assert all(batches == READ_COUNT for batches, _ in takes(size, 0.001, 0.001, 5))
+    assert all(LONGEST_S / 4 < took_s <= LONGEST_S for _, took_s in takes(size, 0.01, 0.1, 20)[8:])
+    assert takes(size, 0.001, 0.001, 10)[-1][0] == READ_COUNT
+
+
+def test_where_any_transaction_takes_long_many_come_into_one() -> None:
+    found = takes(TransactionSize(), 5.0, 0.001, 40)
+    batches, took_s = (sum(of) for of in zip(*found, strict=True))
+    assert batches / took_s > 0.6 * READ_COUNT / 5.256

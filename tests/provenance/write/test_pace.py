@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.provenance.write.pace import MOST_SHARE, StoreBudget, level
+from chimbuko.provenance.write.pace import DRAIN_S, MOST_SHARE, StoreBudget, level
 
 rates = st.lists(st.floats(0.01, 1e4), min_size=1, max_size=30)
 
@@ -49,7 +51,7 @@ class Store:
             calls = {node: int(min(waiting, 50.0)) for node, waiting in self.queue.items()}
             records = 2 * sum(calls.values())
             took_s = self.transaction_s + self.record_s * records
-            self.budget.stored(calls, records, took_s)
+            self.budget.stored(calls, records, len(calls), took_s)
             left_s -= took_s
             for node, count in calls.items():
                 self.queue[node] -= count
@@ -57,7 +59,8 @@ class Store:
         self.budget.waited(max(left_s, 0.0))
         self.now_s += 1.0
         assert self.budget.is_due(self.now_s)
-        self.per_node = self.budget.per_node(self.now_s)
+        waiting = sum(math.ceil(waiting / 50.0) for waiting in self.queue.values() if waiting >= 1.0)
+        self.per_node = self.budget.per_node(self.now_s, waiting)
         return stored
 
 
@@ -78,6 +81,8 @@ def test_a_flooded_writer_says_what_it_takes_and_what_queued_goes() -> None:
     assert stored["quiet"] == pytest.approx(10, abs=1)
     assert stored["flood"] == pytest.approx(stored["second"], abs=60)
     assert store.queue["quiet"] < 2.0
+    # What had come before anybody could say so is stored, too.
+    assert sum(store.queue.values()) < 500 * DRAIN_S / 4
 
 
 def test_a_limit_ends_with_the_flood() -> None:
@@ -96,8 +101,10 @@ def test_where_all_else_takes_the_time_calls_still_have_a_share() -> None:
     budget = StoreBudget(0.0)
     for second in range(1, 60):
         for _ in range(100):
-            budget.stored({"node": 1 + second % 3}, 2 * (1 + second % 3), 0.0098 + 0.0001 * (1 + second % 3))
-        per_node = budget.per_node(float(second))
+            budget.stored(
+                {"node": 1 + second % 3}, 2 * (1 + second % 3), 1, 0.0098 + 0.0001 * (1 + second % 3)
+            )
+        per_node = budget.per_node(float(second), 0)
     assert per_node is not None
     # 0.1 of a second, at 0.1 ms each.
     assert per_node == pytest.approx(1_000, rel=0.3)
