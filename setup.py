@@ -34,7 +34,9 @@ class Complete(build_py):
         if self.editable_mode or not Platform.has_ext_modules(self.distribution):
             return
         root = Path(self.build_lib).absolute()
-        environment = os.environ | {"PYTHONPATH": str(root), "CHIMBUKO_KERNELS_AS": "source"}
+        # pip lets a build find what it requires by PYTHONPATH.
+        paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+        environment = os.environ | {"PYTHONPATH": paths, "CHIMBUKO_KERNELS_AS": "source"}
         folder = root / "chimbuko" / "core" / "kernels" / "compiled"
         words = [sys.executable, "-m", "chimbuko.core.kernels.build", str(folder)]
         subprocess.run(words, cwd=root, env=environment, check=True)

@@ -56,10 +56,11 @@ def test_whatever_is_no_python_is_named_as_data_of_its_package() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As pip builds it."""
+    """As pip builds it with a Python that has nothing else: not what developers have in theirs."""
     folder = tmp_path_factory.mktemp("wheel")
+    python = Path(sys.base_prefix, "bin", "python3")
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, ROOT],
+        [python, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, ROOT],
         capture_output=True,
         text=True,
     )

@@ -225,7 +225,10 @@ def trace_functions(include: tuple[str, ...], with_builtins: bool) -> None:
         family = active.family
         family.include, family.with_builtins = include, with_builtins
         if not with_builtins:
+            # The compiler that builds it, the first time, is no process of the program.
+            children.unwatch()
             family.library = _library(active)
+            children.watch(_started)
         family.enter(os.environ)
         _trace_functions_of(active)
 

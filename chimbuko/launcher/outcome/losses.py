@@ -183,9 +183,33 @@ HOW_TO_RECORD = (
     "'chimbuko run -- chimbuko trace app.py' or 'chimbuko run -- mpirun -n 4 chimbuko trace ./app'. Under "
     "TAU, a program that is not linked with MPI needs 'tau_exec -T serial,pthread -adios2_trace'"
 )
-NO_STREAM = f"No trace stream appeared: nothing recorded the program. {HOW_TO_RECORD}"
-NO_STREAM_FOR_REASONS = "No trace stream appeared: nothing recorded the program; the problems below say why"
-NO_STREAM_YET = "No trace stream had appeared when the run was interrupted"
+
+
+def no_stream_line(
+    command: Sequence[str], exit_code: int | None, is_interrupted: bool, has_problems: bool
+) -> str:
+    """Return the line for a run in which nothing was recorded: what that most often means.
+
+    Parameters
+    ----------
+    exit_code
+        Exit code of the program, as far as it is known.
+    has_problems
+        Whether the summary names problems.
+    """
+    if is_interrupted:
+        return "No trace stream had appeared when the run was interrupted"
+    if has_problems:
+        return "No trace stream appeared: nothing recorded the program; the problems below say why"
+    if not exit_code:
+        return f"No trace stream appeared: nothing recorded the program. {HOW_TO_RECORD}"
+    # Such as mpirun's, when a node has fewer cores than ranks.
+    ended = (
+        f"No trace stream appeared: the program ended with exit code {exit_code} before anything of it was "
+        "recorded; see what it said above"
+    )
+    return ended if "trace" in command else f"{ended}. If it did run, nothing recorded it. {HOW_TO_RECORD}"
+
 
 MISSED_STEPS = "steps never seen"
 DROPPED_STEPS = "steps dropped unread"

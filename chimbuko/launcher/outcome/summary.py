@@ -24,9 +24,6 @@ from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MAKE_ROOM,
     MISSED_STEPS,
-    NO_STREAM,
-    NO_STREAM_FOR_REASONS,
-    NO_STREAM_YET,
     WITHOUT_END,
     Loss,
     LossyStream,
@@ -34,6 +31,7 @@ from chimbuko.launcher.outcome.losses import (
     counted,
     everything,
     loss_lines,
+    no_stream_line,
     place_lines,
     report_lines,
     tracer_reports,
@@ -167,6 +165,8 @@ class Summary(msgspec.Struct, frozen=True):
     problems: list[str]
     is_interrupted: bool = False
     """Whether it was asked to end while its programs ran."""
+    no_stream: str = ""
+    """Line that says what it most often means that nothing was recorded; empty where something was."""
     known: dict[str, KnownFinding] = {}
     """Findings that earlier runs of the series had, too, by their ids."""
     slower_than_usual: list[Drift] = []
@@ -207,6 +207,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     own = [f for f in known if waits_in(f.name) is Waits.NOT and (f.program, f.name) not in are_told]
     drifted = [f for f in own if _extent(f) >= math.log(DRIFT)]
     ranks = [r for r in provenance.steps.rank_statistics() if r.total]
+    info, is_interrupted = run.read_info(), run.interrupted_path.exists()
+    missing = no_stream_line(info.command, info.exit_code, is_interrupted, bool(problems))
     return Summary(
         budget=run_budget(provenance),
         run=str(run.path),
@@ -245,8 +247,9 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         worst_ranks=sorted(ranks, key=lambda r: r.severity_us, reverse=True)[:MOST_SHOWN],
         slow_ranks=slow_ranks_of(run),
         problems=problems,
-        is_interrupted=run.interrupted_path.exists(),
-        baseline=run.read_info().environment.get(BASELINE, ""),
+        is_interrupted=is_interrupted,
+        no_stream="" if health or info.transport == Transport.RECORDED else missing,
+        baseline=info.environment.get(BASELINE, ""),
         lossy=_lossy(health, _gaps(provenance.run().transport)),
     )
 
@@ -276,9 +279,8 @@ def summary_lines(summary: Summary) -> list[str]:
     ]
     if summary.baseline:
         lines.append(f"Began with what is known of {summary.baseline}")
-    if not summary.ranks and summary.transport != Transport.RECORDED:
-        missing = NO_STREAM_FOR_REASONS if summary.problems else NO_STREAM
-        lines.append(NO_STREAM_YET if summary.is_interrupted else missing)
+    if summary.no_stream:
+        lines.append(summary.no_stream)
     lines += incident_lines(summary.incidents, summary.recurrences, summary.nodes, summary.known)
     lines += [
         f"Slower than in its series: {shown_name(one.function)} takes {one.factor:.2g} times as long "

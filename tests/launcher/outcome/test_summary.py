@@ -252,6 +252,13 @@ def test_run_without_a_stream_says_what_it_most_often_means(tmp_path: Path) -> N
     (line,) = (line for line in lines if line.startswith("No trace stream appeared"))
     for words in ("not linked with MPI", "tau_exec -T serial,pthread", "'chimbuko trace'"):
         assert words in line
+    run.write_info(msgspec.structs.replace(run.read_info(), exit_code=1))
+    (line,) = (line for line in summary_lines(summarize(run, [])) if line.startswith("No trace stream"))
+    assert "the program ended with exit code 1 before anything of it was recorded" in line
+    assert "'chimbuko trace'" in line
+    recorded = ["mpirun", "-n", "4", "chimbuko", "trace", "./app"]
+    run.write_info(msgspec.structs.replace(run.read_info(), command=recorded))
+    assert not any("Put 'chimbuko trace'" in line for line in summary_lines(summarize(run, [])))
     run.interrupted_path.touch()
     lines = summary_lines(summarize(run, []))
     assert "No trace stream had appeared when the run was interrupted" in lines
