@@ -140,9 +140,8 @@ def command(
       chimbuko model pipeline --ranks 72000 --per-node 8 --leaf-servers 36 --broker-nodes 4
       chimbuko model pipeline --ranks 10000 --findings 10 --json | jq .bottleneck
     """
-    tree = {"leaf_servers": leaf_servers, "broker_nodes": broker_nodes}
     sizes = ranks, per_node, period, rows, findings, agent_cores, server_parts, store_writers, store
-    run = Pipeline(*sizes, **tree)
+    run = Pipeline(*sizes, leaf_servers=leaf_servers, broker_nodes=broker_nodes)
     costs = measured()
     found, fullest = simulate(run, costs, seconds), bottleneck(run, costs)
     meets_s = parse_duration_us(meets) / 1e6
