@@ -96,6 +96,7 @@ def test_few_calls_say_nothing_and_single_delays_little() -> None:
     assert stream.expected_us(delayed, 12.0) == pytest.approx(1000, rel=0.1)
 
 
+@pytest.mark.compiled
 def test_a_function_that_changes_is_followed() -> None:
     stream = Stream()
     calls = of(stream, [100] * 200 + [1000] * 3000, in_solve=True)
