@@ -80,7 +80,7 @@ def test_threads_compute_what_is_right_in_a_storm_of_changes(tmp_path: Path) -> 
     sources = [FOLDER / name for name in (*COMMON, *WITHOUT_MPI)] + [PROGRAMS / "storm.c"]
     recorder = tmp_path / "storm.so"
     flags = [*FLAGS, "-O1", "-shared", f"-I{FOLDER}", "-o", recorder]
-    subprocess.run(["gcc", *flags, *sources, "-ldl", "-lpthread"], check=True)
+    subprocess.run(["gcc", *map(str, (*flags, *sources)), "-ldl", "-lpthread"], check=True)
     words = [str(program), "8", "5000"]
     alone = subprocess.run(words, capture_output=True, text=True, check=True)
     streams = tmp_path / "streams"
