@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.cli.execute.ccflags import function_flags
-from chimbuko.instrument.recorder.library import INCLUDE
+from chimbuko.instrument.recorder.library import COMMON, FLAGS, FOLDER, INCLUDE, WITHOUT_MPI
 from tests.instrument.recorder.streams import TRACE, WHOLE, record
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -73,6 +73,22 @@ def test_threads_compute_what_is_right_while_functions_change(program: Path, tmp
     environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
     recorded = subprocess.run([*TRACE, *words], capture_output=True, text=True, env=environment)
     assert (recorded.returncode, recorded.stdout) == (0, alone.stdout)
+
+
+def test_threads_compute_what_is_right_in_a_storm_of_changes(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "g++", PROGRAMS / "prepared.cc")
+    sources = [FOLDER / name for name in (*COMMON, *WITHOUT_MPI)] + [PROGRAMS / "storm.c"]
+    recorder = tmp_path / "storm.so"
+    flags = [*FLAGS, "-O1", "-shared", f"-I{FOLDER}", "-o", recorder]
+    subprocess.run(["gcc", *map(str, (*flags, *sources)), "-ldl", "-lpthread"], check=True)
+    words = [str(program), "8", "5000"]
+    alone = subprocess.run(words, capture_output=True, text=True, check=True)
+    streams = tmp_path / "streams"
+    streams.mkdir()
+    variables = {"LD_PRELOAD": str(recorder), "CHIMBUKO_RECORDER": str(streams), "CHIMBUKO_STORM": "1000"}
+    recorded = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **variables})
+    assert (recorded.returncode, recorded.stdout) == (0, alone.stdout)
+    assert int(recorded.stderr.split()[0]) >= 1000
 
 
 def test_functions_that_do_not_matter_are_passed_over(program: Path, tmp_path: Path) -> None:
