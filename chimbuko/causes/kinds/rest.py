@@ -49,7 +49,7 @@ def off_core_us(flag: Flag, evidence: Evidence) -> float:
     now, usual = dict(flag.worked), dict(ordinary.worked) if ordinary is not None else {}
     usual_us = float(usual.get(Work.OFF_CORE, 0))
     if activity is not None:
-        usual_us += activity.usual_wait_us
+        usual_us = max(usual_us, activity.usual_wait_us)
     elif usual.get(Work.CPU_TIME):
         usual_us *= max(1.0, now.get(Work.CPU_TIME, 0) / usual[Work.CPU_TIME])
     return min(flag.excess_us, max(0.0, now.get(Work.OFF_CORE, 0) - usual_us))
