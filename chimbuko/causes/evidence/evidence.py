@@ -92,8 +92,12 @@ class Evidence:
             return activity
         ordinary = self.ordinary(flag)
         usual = dict(ordinary.worked) if ordinary is not None else {}
-        ran_us, usually_ran_us = (counts.get(Work.CPU_TIME, 0) for counts in (worked, usual))
-        return activity.counted(ran_us, worked[Work.OFF_CORE], usually_ran_us)
+        return activity.counted(
+            worked.get(Work.CPU_TIME, 0),
+            worked[Work.OFF_CORE],
+            usual.get(Work.CPU_TIME, 0),
+            usual.get(Work.OFF_CORE, 0),
+        )
 
     def _disturbed(self, flag: Flag) -> Iterator[tuple[int, int]]:
         """Yield when other calls of its thread were slow around the time that a call lost; computed only if

@@ -96,23 +96,26 @@ class ThreadActivity(msgspec.Struct, frozen=True):
         """Return the time asleep in these system calls, whether it could be woken or not."""
         return sum(us for (state, call), us in self.asleep_us.items() if call in calls and state != STOPPED)
 
-    def counted(self, ran_us: float, off_us: float, usually_ran_us: float = 0.0) -> ThreadActivity:
+    def counted(
+        self, ran_us: float, off_us: float, usually_ran_us: float = 0.0, usually_off_us: float = 0.0
+    ) -> ThreadActivity:
         """Return the activity of a thread that is known to have run in a call, and to have been off its core,
         for so long: on a busy node looks come late, and see neither when a call began nor when its waits did.
 
         Parameters
         ----------
-        usually_ran_us
-            How long it runs in an ordinary call; 0 if that is not known.
+        usually_ran_us, usually_off_us
+            How long it runs in an ordinary call, and is off its core; 0 if that is not known.
         """
         seen_us = self.waited_us + self.usual_wait_us + sum(self.asleep_us.values())
         off_us = min(off_us, self.length_us)
         if not off_us or not SEEN_SHARE * off_us <= seen_us:
             return self
         more = max(1.0, off_us / seen_us)
-        # Waits that are usual come with running, and an ordinary call's are in what is expected of this one.
+        # Waits that are usual are an ordinary call's own, and those that come with running for longer.
         with_more = 1.0 - usually_ran_us / max(usually_ran_us, ran_us, 1.0)
-        usual_us = self.usual_wait_us * with_more * min(1.0, ran_us / max(1.0, self.ran_us))
+        further_us = self.usual_wait_us * with_more * min(1.0, ran_us / max(1.0, self.ran_us))
+        usual_us = min(self.usual_wait_us, usually_off_us + further_us)
         ran_us = min(self.ran_us, self.length_us - off_us)
         return replace(
             self,

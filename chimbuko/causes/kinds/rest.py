@@ -47,12 +47,18 @@ def off_core_us(flag: Flag, evidence: Evidence) -> float:
     """
     ordinary, activity = evidence.ordinary(flag), evidence.activity(flag)
     now, usual = dict(flag.worked), dict(ordinary.worked) if ordinary is not None else {}
-    usual_us = float(usual.get(Work.OFF_CORE, 0))
-    if activity is not None:
-        usual_us += activity.usual_wait_us
-    elif usual.get(Work.CPU_TIME):
-        usual_us *= max(1.0, now.get(Work.CPU_TIME, 0) / usual[Work.CPU_TIME])
-    return min(flag.excess_us, max(0.0, now.get(Work.OFF_CORE, 0) - usual_us))
+    off_us = float(now.get(Work.OFF_CORE, 0))
+    # On a busy node an ordinary call may have lost some time itself.
+    lost_us = max(0.0, ordinary.excess_us) if ordinary is not None else 0.0
+    usual_us = max(0.0, usual.get(Work.OFF_CORE, 0) - lost_us)
+    ran_us, usually_ran_us = now.get(Work.CPU_TIME, 0), usual.get(Work.CPU_TIME, 0)
+    if not usually_ran_us:
+        waited_us = activity.usual_wait_us if activity is not None else 0.0
+        return min(flag.excess_us, max(0.0, off_us - max(usual_us, waited_us)))
+    more_us = max(0, ran_us - usually_ran_us)
+    waited_us = usual_us * ran_us / usually_ran_us if activity is None else activity.usual_wait_us
+    with_more_us = more_us * (1.0 + waited_us / max(1, ran_us))
+    return max(0.0, min(off_us - usual_us, flag.excess_us - with_more_us))
 
 
 def _ran(flag: Flag, evidence: Evidence) -> str:

@@ -181,4 +181,7 @@ def test_a_call_that_hardly_ran_has_no_usual_waits_for_a_core() -> None:
 def test_a_call_that_ran_no_longer_than_usual_has_no_further_usual_waits() -> None:
     seen = ThreadActivity(length_us=200_000, ran_us=20_000, waited_us=0, usual_wait_us=180_000)
     assert seen.counted(20_000, 180_000, usually_ran_us=20_000).waited_us == 180_000
+    # Those of an ordinary call are expected of this one, too.
+    known = seen.counted(20_000, 180_000, usually_ran_us=20_000, usually_off_us=50_000)
+    assert (known.waited_us, known.usual_wait_us) == (130_000, 50_000)
     assert seen.counted(20_000, 180_000, usually_ran_us=1_000).usual_wait_us == pytest.approx(171_000)

@@ -23,7 +23,7 @@ def said(usual: dict[Work, int], **factors: float) -> tuple[str, str]:
     """Cause and clause of a call of 150 ms, of which 50 are usual, with so many times the usual counts."""
     now = {work: round(count * factors.get(work.name, 1.0)) for work, count in usual.items()}
     evidence = Evidence()
-    evidence.put_ordinary(flag_of(record("step", 1, 0, 50, row=1, counters=list(usual.items()))))
+    evidence.put_ordinary(flag_of(record("step", 1, 0, 50, row=1, usual_ms=50, counters=list(usual.items()))))
     one = flag_of(record("step", 1, 100, 250, usual_ms=50, counters=list(now.items())))
     evidence.put(one)
     part = main_part(split(one, evidence))
