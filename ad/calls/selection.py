@@ -10,6 +10,8 @@ found: the costliest calls are recorded.
 
 from __future__ import annotations
 
+from math import inf
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -189,7 +191,7 @@ class NodeBudget:
     """
 
     def __init__(self) -> None:
-        self._room = 0.0
+        self._room = inf
         """Number of calls that may be recorded beside those of the next period; below 0 where too many
         were.
         """
@@ -209,10 +211,10 @@ class NodeBudget:
             Calls per second that the store takes of this node; None for all.
         """
         if per_s is None:
-            self._room, self._at = 0.0, 0
+            self._room, self._at = inf, 0
             return 0.0
         saved, earned = SAVED_S * per_s, passed_s * per_s
-        room = self._room + earned - float(offered[self._at :].sum())
+        room = min(self._room, saved) + earned - float(offered[self._at :].sum())
         self._room = min(max(room, -saved), saved)
         above = offered[::-1].cumsum()
         self._at = BUCKETS - int((above <= self._room + earned).sum())
