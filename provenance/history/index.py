@@ -313,7 +313,8 @@ def open_index(place: str, access: Access = Access.READ) -> Index:
 def _sqlite(path: Path, access: Access) -> Index:
     if access is not Access.MAKE and not path.is_file():
         raise StoreError(
-            f"{path}: no index of runs yet; the next run makes one, or 'chimbuko runs series rebuild'"
+            f"{path}: no index of runs yet; the next run in {path.parent.name} makes one, or "
+            "'chimbuko runs series rebuild'; for runs elsewhere (-o) CHIMBUKO_HISTORY names it"
         )
     try:
         if not path.exists():
