@@ -6,11 +6,15 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 
+from msgspec import structs
+
+from chimbuko.core.arrays import RankKey
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.protocol.messages import Frame
-from chimbuko.viz.live.grid import MOST_COLUMNS, Grid, GridUpdate, ShownGrid
+from chimbuko.viz.live.grid import MOST_COLUMNS, Grid, GridUpdate, Picture, ShownGrid, ranks_per_node
 from chimbuko.viz.live.gridreading import Piece, read_piece, read_stored, width_for, width_of
 from chimbuko.viz.live.totals import Totals
 
@@ -26,6 +30,8 @@ class LiveGrid:
         self._grid = Grid()
         self._totals = totals
         self._has_read = False
+        self._nodes: dict[RankKey, str] = {}
+        self._ranks_per_node = 1
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         """Lock held while the grid is read from the store for the first time."""
@@ -70,13 +76,39 @@ class LiveGrid:
             self._name_ranks()
             totals, ranks, layout = self._totals, self._grid.ranks, self._grid.layout
             last_step = totals.sums.last_step or 0
+            if wanted.show != "worst":
+                self._read_nodes(ranks)
+                grouping = structs.replace(wanted.grouping, ranks_per_node=self._ranks_per_node)
+                wanted = replace(wanted, grouping=grouping)
             is_kept = width_of(wanted, len(ranks), last_step) >= self._grid.steps_per_column
             if is_kept:
-                picture = self._grid.picture(wanted.places, wanted.steps, wanted.rows, wanted.columns)
+                picture = self._grid.picture(
+                    wanted.places, wanted.steps, wanted.grouping, wanted.columns, wanted.show
+                )
         if not is_kept:
             picture = read_piece(self._provenance, ranks, totals.recent, wanted, last_step)
         silent = [(bisect_left(ranks, rank), rank, silence) for rank, silence in totals.sums.silent.items()]
-        return ShownGrid(totals.version, layout, picture, silent)
+        return ShownGrid(totals.version, layout, picture, silent, self._names(picture, ranks))
+
+    def _read_nodes(self, ranks: list[RankKey]) -> None:
+        """Read which ranks are on which node, where there are new ones."""
+        if len(self._nodes) < len(ranks):
+            self._nodes = self._provenance.names.nodes_of_ranks()
+            self._ranks_per_node = ranks_per_node(ranks, self._nodes)
+
+    def _names(self, picture: Picture, ranks: list[RankKey]) -> list[str]:
+        """Return the nodes of each row, where rows are of nodes; else an empty list."""
+        per_node = self._ranks_per_node
+        if per_node == 1 or picture.ranks_per_row % per_node:
+            return []
+        names = []
+        for of in picture.programs:
+            end = of.first_place + sum(count for _, count in of.ranks)
+            for place in range(of.first_place, end, of.ranks_per_row):
+                ends = ranks[place], ranks[min(place + of.ranks_per_row, end) - 1]
+                first, last = (self._nodes.get(rank, "") for rank in ends)
+                names.append(first if first == last else f"{first} to {last}")
+        return names
 
     def _read_once(self) -> None:
         with self._reading:
