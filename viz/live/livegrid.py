@@ -14,7 +14,15 @@ from chimbuko.core.arrays import RankKey
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.protocol.messages import Frame
-from chimbuko.viz.live.grid import MOST_COLUMNS, Grid, GridUpdate, Picture, ShownGrid, ranks_per_node
+from chimbuko.viz.live.grid import (
+    MOST_COLUMNS,
+    Grid,
+    GridUpdate,
+    Grouping,
+    Picture,
+    ShownGrid,
+    ranks_per_node,
+)
 from chimbuko.viz.live.gridreading import Piece, read_piece, read_stored, width_for, width_of
 from chimbuko.viz.live.totals import Totals
 
@@ -32,6 +40,7 @@ class LiveGrid:
         self._has_read = False
         self._nodes: dict[RankKey, str] = {}
         self._ranks_per_node = 1
+        self._ranks_placed = 0
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         """Lock held while the grid is read from the store for the first time."""
@@ -72,14 +81,12 @@ class LiveGrid:
             The store cannot be read.
         """
         self._read_once()
+        if wanted.show != "worst":
+            wanted = replace(wanted, grouping=self._of_nodes(wanted.grouping))
         with self._lock:
             self._name_ranks()
             totals, ranks, layout = self._totals, self._grid.ranks, self._grid.layout
             last_step = totals.sums.last_step or 0
-            if wanted.show != "worst":
-                self._read_nodes(ranks)
-                grouping = structs.replace(wanted.grouping, ranks_per_node=self._ranks_per_node)
-                wanted = replace(wanted, grouping=grouping)
             is_kept = width_of(wanted, len(ranks), last_step) >= self._grid.steps_per_column
             if is_kept:
                 picture = self._grid.picture(
@@ -90,11 +97,16 @@ class LiveGrid:
         silent = [(bisect_left(ranks, rank), rank, silence) for rank, silence in totals.sums.silent.items()]
         return ShownGrid(totals.version, layout, picture, silent, self._names(picture, ranks))
 
-    def _read_nodes(self, ranks: list[RankKey]) -> None:
-        """Read which ranks are on which node, where there are new ones."""
-        if len(self._nodes) < len(ranks):
-            self._nodes = self._provenance.names.nodes_of_ranks()
+    def _of_nodes(self, grouping: Grouping) -> Grouping:
+        """Return the grouping with rows of whole nodes; the store says where new ranks are."""
+        with self._lock:
+            self._name_ranks()
+            ranks = self._grid.ranks
+        if self._ranks_placed < len(ranks):
+            self._nodes = self._provenance.reader.names.nodes_of_ranks()
             self._ranks_per_node = ranks_per_node(ranks, self._nodes)
+            self._ranks_placed = len(ranks)
+        return structs.replace(grouping, ranks_per_node=self._ranks_per_node)
 
     def _names(self, picture: Picture, ranks: list[RankKey]) -> list[str]:
         """Return the nodes of each row, where rows are of nodes; else an empty list."""

@@ -6,7 +6,7 @@ import { rowsShow } from './grid';
 import type { Bins } from './model/bins';
 import type { Grid } from './model/grid';
 
-const NAMES: Readonly<Record<Shown, string>> = { worst: 'the worst of them', sum: 'their sum', p99: 'the worst but 1 %' };
+const NAMES: Readonly<Record<Shown, string>> = { worst: 'the worst', sum: 'the sum', p99: '99th percentile' };
 
 interface Props {
   grid: Grid;
@@ -18,39 +18,41 @@ interface Props {
 /** Legend: the colours, the ranks and steps of a cell, and what a cell shows of them, which can be chosen. */
 export function HeatLegend({ grid, size, bins, toCome }: Props) {
   const isGrouped = size.ranks > 1 || grid.show !== 'worst' || view.value.open !== null;
-  const ofSteps = size.steps > 1 ? (isGrouped ? ', the worst of its steps' : ', shows the worst') : '';
   return (
     <p class="heat-legend">
       <span data-cell-size>
         row = {plural(size.ranks, 'rank')}
-        {grid.nodes.length > 0 && ', whole nodes'}
-        {isGrouped && (
-          <select
-            aria-label="What a row shows of its ranks"
-            title="A row of several ranks opens by a click on its number, or by O"
-            value={rowsShow.value}
-            onChange={(event) => go({ rows: event.currentTarget.value as Shown }, 'replace')}
-          >
-            {SHOWN.map((one) => (
-              <option key={one} value={one}>
-                {NAMES[one]}
-              </option>
-            ))}
-          </select>
-        )}
-        , column = {plural(size.steps, 'step')}
-        {ofSteps}
+        {grid.nodes.length > 0 && ' of whole nodes'}, column = {plural(size.steps, 'step')}
+        {!isGrouped && size.steps > 1 && ', shows the worst'}
+        {isGrouped && ', shows'}
       </span>
+      {isGrouped && (
+        <select
+          aria-label="What a row shows of its ranks"
+          title="What a row shows of its ranks, each with its worst step. A click on the number of a row, or O, opens it."
+          value={rowsShow.value}
+          onChange={(event) => go({ rows: event.currentTarget.value as Shown }, 'replace')}
+        >
+          {SHOWN.map((one) => (
+            <option key={one} value={one}>
+              {NAMES[one]}
+            </option>
+          ))}
+        </select>
+      )}
       <span class="heat-bins" aria-label={`${measureName(view.value.measure)} of ${size.ranks > 1 ? 'a row' : 'one rank'} in one step`}>
         <span>
           <i class="heat-zero" />0
         </span>
-        {bins.names.map((name, bin) => (
-          <span key={name}>
-            <i style={{ background: `var(--heat-${bin})` }} />
-            {name}
-          </span>
-        ))}
+        {bins.names.map(
+          (name, bin) =>
+            name !== '' && (
+              <span key={name}>
+                <i style={{ background: `var(--heat-${bin})` }} />
+                {name}
+              </span>
+            ),
+        )}
         <span>
           <i class="heat-unknown" />
           not analysed

@@ -34,7 +34,8 @@ export function binsOf(measure: Measure, most: number, isSum = false): Bins {
   const of = (code: number): number => binIn(begins, lostOfCode(code));
   if (measure === 'anomalies') {
     const names = begins.map((from, at) => (at === begins.length - 1 ? `${count(from)}+` : `${count(from)}–${count(begins[at + 1] as number)}`));
-    return { names: [`<${count(begins[0] as number)}`, ...names], of };
+    // A sum that is not zero is at least one.
+    return { names: [begins[0] === 1 ? '' : `<${count(begins[0] as number)}`, ...names], of };
   }
   const names = begins.map((from, at) => {
     const to = begins[at + 1];
