@@ -20,9 +20,8 @@ export function HeatLegend({ grid, size, bins, toCome }: Props) {
   const isGrouped = size.ranks > 1 || grid.show !== 'worst' || view.value.open !== null;
   return (
     <p class="heat-legend">
-      <span data-cell-size>
-        row = {plural(size.ranks, 'rank')}
-        {grid.nodes.length > 0 && ' of whole nodes'}, column = {plural(size.steps, 'step')}
+      <span data-cell-size title={grid.nodes.length > 0 ? 'Rows are of whole nodes' : undefined}>
+        row = {plural(size.ranks, 'rank')}, column = {plural(size.steps, 'step')}
         {!isGrouped && size.steps > 1 && ', shows the worst'}
         {isGrouped && ', shows'}
       </span>
