@@ -26,7 +26,7 @@ CROWD_S = 60.0
 """How long they stay."""
 
 BENCHMARKS: dict[str, Callable[[Any, argparse.Namespace], list[Figure]]] = {
-    "paint": lambda browser, options: paint.measure(browser, options.part, options.rounds),
+    "paint": lambda browser, options: paint.measure(browser, options.part, options.rounds, options.steps),
     "stream": lambda browser, options: stream.measure(browser, options.part, options.rounds),
     "memory": lambda browser, options: stream.measure_memory(browser, options.part, round(options.minutes)),
     "delay": lambda browser, options: delay.measure(browser, DELAY_S),
@@ -42,6 +42,7 @@ def main() -> None:
         "--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS), metavar="BENCHMARK"
     )
     parser.add_argument("--part", type=float, default=1.0, help="of the ranks and calls, to try it out")
+    parser.add_argument("--steps", type=int, default=3_600, help="of each rank, where pages are opened")
     parser.add_argument("--rounds", type=int, default=5, help="how often what is short is measured")
     parser.add_argument("--minutes", type=float, default=30.0, help="how long memory is watched")
     options = parser.parse_args()

@@ -26,6 +26,16 @@ TUNNEL_MS = 3_000
 DATA_BYTES = 100_000
 ASSET_BYTES = 160_000
 NODES = 2_500
+ACT_MS = 100
+HEAT_MAP = ".heatmap .chart"
+_UNTIL_PAINTED = """([selector, key]) => new Promise((done) => {
+  const chart = document.querySelector(selector);
+  const began = performance.now();
+  chart.focus();
+  chart.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+  requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
+})"""
+"""Time from a key until the frame after it is painted, as browsers count interactions."""
 
 _PLAIN_PAGE = b"""<!doctype html><title>plain</title><canvas></canvas><script src="script.js"></script>"""
 _PLAIN_SCRIPT = b"""
@@ -48,9 +58,9 @@ class Opened:
     nodes: int
 
 
-def measure(browser: Browser, part: float, rounds: int) -> list[Figure]:
-    """Pages of a run with ``part`` of 10,000 ranks, and 3,600 steps of each."""
-    made = MadeHistory(ranks=round(part * 10_000), anomalies=round(part * 100_000))
+def measure(browser: Browser, part: float, rounds: int, steps: int = 3_600) -> list[Figure]:
+    """Pages of a run with ``part`` of 10,000 ranks, and so many steps of each."""
+    made = MadeHistory(ranks=round(part * 10_000), steps=steps, anomalies=round(part * 100_000))
     with plain_page(ASSET_BYTES, DATA_BYTES) as plain_url:
         # A browser's own first page takes a second longer than the others, whatever it shows.
         opened(browser, plain_url)
@@ -71,6 +81,7 @@ def measure(browser: Browser, part: float, rounds: int) -> list[Figure]:
                     mine.append(opened(browser, dashboard.url, network).paint_ms)
                     plain.append(opened(browser, plain_url, network).paint_ms)
                 figures.append(Figure(f"first useful paint, {where}, ms", mine, most_ms, plain))
+            figures += acted(browser, dashboard.url, rounds)
     return [
         *figures,
         Figure("scripts and styles, bytes", [first.asset_bytes], ASSET_BYTES),
@@ -92,6 +103,22 @@ def opened(browser: Browser, url: str, network: Network | None = None) -> Opened
         tab.page.goto(url)
         paint_ms = tab.wait_for_mark(MARK)
         return Opened(paint_ms, tab.received_bytes(ASSETS), tab.answers(), tab.nodes())
+
+
+def acted(browser: Browser, url: str, rounds: int) -> list[Figure]:
+    """How long the page takes until it has painted what a key asked for, and what it holds in the end."""
+    with Tab(browser) as tab:
+        tab.page.goto(url)
+        tab.wait_for_mark(MARK)
+        tab.page.locator(HEAT_MAP).focus()
+        tab.page.keyboard.press("ArrowDown")
+        times_ms: dict[str, list[float]] = {"next cell": [], "open a row, close it": [], "zoom": []}
+        for _ in range(rounds):
+            for what, keys in zip(times_ms, (("ArrowRight",), ("o", "o"), ("w", "0")), strict=True):
+                times_ms[what] += [tab.page.evaluate(_UNTIL_PAINTED, [HEAT_MAP, key]) for key in keys]
+        heap_bytes = tab.page.evaluate("() => performance.memory.usedJSHeapSize")
+    figures = [Figure(f"{what}, ms", values, ACT_MS) for what, values in times_ms.items()]
+    return [*figures, Figure("heap after that, MB", [heap_bytes / 1e6])]
 
 
 @contextmanager

@@ -8,9 +8,10 @@ seen; the layout says which ranks share a row.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -23,15 +24,42 @@ from chimbuko.provenance.store.coarserlevels import MOST_SHOWN, lost_code
 
 
 class ProgramRows(msgspec.Struct, frozen=True):
-    """Rows of one program."""
+    """Rows of one program, or of some of its ranks."""
 
     program: int
     first_row: int
     rows: int
     first_place: int
-    """Place of the program's first rank here, among all ranks in order of program and rank."""
+    """Place of the first rank here, among all ranks in order of program and rank."""
     ranks: list[tuple[int, int]]
     """First rank and length of each range of consecutive ranks."""
+    ranks_per_row: int
+
+
+class Grouping(msgspec.Struct, frozen=True):
+    """How ranks share rows."""
+
+    most_rows: int
+    ranks_per_node: int = 1
+    """Number of consecutive ranks on each node: rows are of whole nodes where that leaves enough of them."""
+    opened: tuple[int, int] | None = None
+    """First and last place of ranks that are shown in rows of fewer ranks, in up to half of the rows."""
+
+    def per_row(self, counts: Sequence[int], most_rows: int, few_nodes: int) -> int:
+        """Return the fewest ranks per row with which groups of so many ranks fit into so many rows.
+
+        From ``few_nodes`` on, rows are of whole nodes, even if there is room for more rows.
+        """
+        fewest = max(1, -(-sum(counts) // max(1, most_rows)))
+        largest = max(counts, default=1)
+        found = next(
+            (n for n in range(fewest, largest) if sum(-(-count // n) for count in counts) <= most_rows),
+            max(fewest, largest),
+        )
+        per_node = self.ranks_per_node
+        if found > 1 and (found > per_node or sum(counts) // per_node >= few_nodes):
+            return -(-found // per_node) * per_node
+        return found
 
 
 @dataclass(frozen=True)
@@ -40,41 +68,56 @@ class Layout:
 
     programs: list[ProgramRows]
     ranks_per_row: int
+    """The most of any row."""
     rows: int
     members: npt.NDArray[np.int64]
     """Indexes of the ranks of each row, i8[ranks_per_row, rows]; -1 if a row has fewer."""
 
 
-def arranged(ranks: Sequence[RankKey], first_place: int, most_rows: int) -> Layout:
+def arranged(ranks: Sequence[RankKey], first_place: int, grouping: Grouping) -> Layout:
     """Put ranks, in order of program and rank, into rows; the first of them is at ``first_place``.
 
     If there are more programs than rows, each still has one.
     """
-    of_programs = [
-        (program, [rank for _, rank in keys]) for program, keys in groupby(ranks, lambda key: key[0])
-    ]
-    ranks_per_row = _ranks_per_row([len(numbers) for _, numbers in of_programs], most_rows)
+    parts: list[tuple[int, list[int], bool]] = []
+    opened = grouping.opened or (-1, -1)
+    places = enumerate(ranks, first_place)
+    for (program, is_open, _), keys in groupby(places, lambda one: _part_of(one[0], one[1], opened)):
+        parts.append((program, [rank for _, (_, rank) in keys], is_open))
+    of_open, of_closed = (
+        [len(numbers) for _, numbers, is_open in parts if is_open is of] for of in (True, False)
+    )
+    per_open = grouping.per_row(of_open, grouping.most_rows // 2, 2)
+    rows_open = sum(-(-count // per_open) for count in of_open)
+    per_closed = grouping.per_row(of_closed, grouping.most_rows - rows_open, FEW_NODES)
+    ranks_per_row = max(per_open if of_open else 1, per_closed if of_closed else 1)
     programs: list[ProgramRows] = []
     first_row = index = 0
     members = [np.empty((0, ranks_per_row), np.int64)]
-    for program, numbers in of_programs:
-        rows = -(-len(numbers) // ranks_per_row)
-        programs.append(ProgramRows(program, first_row, rows, first_place + index, _runs(numbers)))
-        places = np.arange(index, index + rows * ranks_per_row)
+    for program, numbers, is_open in parts:
+        per_row = per_open if is_open else per_closed
+        rows = -(-len(numbers) // per_row)
+        programs.append(ProgramRows(program, first_row, rows, first_place + index, _runs(numbers), per_row))
+        of_rows = np.full((rows, ranks_per_row), -1)
+        where = np.arange(index, index + rows * per_row)
         index += len(numbers)
         first_row += rows
-        members.append(np.where(places < index, places, -1).reshape(rows, ranks_per_row))
+        of_rows[:, :per_row] = np.where(where < index, where, -1).reshape(rows, per_row)
+        members.append(of_rows)
     return Layout(programs, ranks_per_row, first_row, np.ascontiguousarray(np.concatenate(members).T))
 
 
-def _ranks_per_row(counts: Sequence[int], most_rows: int) -> int:
-    """Return the fewest ranks per row with which all ranks fit."""
-    fewest = max(1, -(-sum(counts) // most_rows))
-    largest = max(counts, default=1)
-    return next(
-        (n for n in range(fewest, largest) if sum(-(-count // n) for count in counts) <= most_rows),
-        max(fewest, largest),
-    )
+def _part_of(place: int, rank: RankKey, opened: tuple[int, int]) -> tuple[int, bool, bool]:
+    """Return the program of a rank, whether its row is opened, and whether it is after those that are."""
+    return rank[0], opened[0] <= place <= opened[1], place > opened[1]
+
+
+def ranks_per_node(ranks: Sequence[RankKey], nodes: Mapping[RankKey, str]) -> int:
+    """Return how many consecutive ranks each node has; 1 where nodes have different numbers, or none."""
+    runs = [(node, sum(1 for _ in keys)) for node, keys in groupby(ranks, lambda rank: nodes.get(rank, ""))]
+    sizes = {size for _, size in runs[:-1]}
+    is_even = len(sizes) == 1 and runs[-1][1] <= max(sizes) and len({node for node, _ in runs}) == len(runs)
+    return sizes.pop() if is_even else 1
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
@@ -87,12 +130,20 @@ def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
+Shown = Literal["worst", "sum", "p99"]
+"""What a row shows of its ranks, each with its worst step of a column: the largest number, the sum, or the
+one that 99 of 100 ranks do not exceed.
+"""
+FEW_NODES = 8
+"""Number of nodes from which on a row that is not opened is of whole nodes."""
 MOST_ROWS = 512
 MOST_COLUMNS = 1024
 MOST_REPORTED = 2_500
 """Most cells in one update, 10 kB, anomalies and times together; the others are reported the next time."""
 LAYERS = 2
 """Number of layers of each cell: anomalies, and the code of the time lost."""
+
+FINEST = Grouping(MOST_ROWS)
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -125,7 +176,7 @@ class Picture(msgspec.Struct, frozen=True):
     """Start of each column, in µs since the epoch; 0 if it is not known."""
     cells: bytes
     """Most anomalies that one rank had in one step, u1[rows, columns], up to 254; 255 where no step was
-    analysed.
+    analysed. Of sums, codes as those of times.
     """
     lost: bytes
     """Code of the most time that one rank lost in one step, u1[rows, columns]; 255 where no step was
@@ -142,6 +193,8 @@ class ShownGrid(msgspec.Struct, frozen=True):
     picture: Picture
     silent: list[tuple[int, RankKey, Silence]]
     """Ranks that report no step, each with its place in the order of ranks."""
+    nodes: list[str]
+    """Nodes of each row, where rows are of whole nodes; else empty."""
 
 
 class Grid:
@@ -290,16 +343,17 @@ class Grid:
         self,
         places: tuple[int, int] | None = None,
         steps: tuple[int, int] | None = None,
-        most_rows: int = MOST_ROWS,
+        grouping: Grouping | None = None,
         most_columns: int = MOST_COLUMNS,
+        show: Shown = "worst",
     ) -> Picture:
         """Return the grid, or the piece between these places and steps, both included, in whole columns."""
         first, last = places or (0, len(self._at) - 1)
-        layout = arranged(self.ranks[first : last + 1], first, most_rows)
+        layout = arranged(self.ranks[first : last + 1], first, grouping or FINEST)
         begin, columns, wide = self._columns(steps, most_columns)
         end = begin + columns * wide
         by_rank = self._most[:, begin:end].reshape(LAYERS, columns, wide, self._most.shape[2]).max(axis=2)
-        most = by_rank[:, :, _slots(layout.members, self._order[first : last + 1])].max(axis=2)
+        most = _of_rows(by_rank, _slots(layout.members, self._order[first : last + 1]), show)
         # Unknown cells become 255.
         cells, lost = ((of_layer.T - np.uint8(1)).tobytes() for of_layer in most)
         starts = np.where(self._starts == 0, _NEVER, self._starts)[begin:end]
@@ -390,8 +444,36 @@ class Grid:
         self._is_arranged = True
         self._ranks = sorted(self._at)
         self._order = np.array([self._at[rank] for rank in self._ranks], np.int64)
-        self._members = _slots(arranged(self._ranks, 0, MOST_ROWS).members, self._order)
+        self._members = _slots(arranged(self._ranks, 0, FINEST).members, self._order)
         self._layout = zlib.crc32(repr((self._ranks, sorted(self._silent))).encode())
+
+
+def _of_rows(by_rank: UInt8Array, slots: Int64Array, show: Shown) -> UInt8Array:
+    """Return what rows show of their ranks, u1[layers, columns, rows], from cells that are one more each."""
+    if show == "worst":
+        worst: UInt8Array = by_rank[:, :, slots].max(axis=2)
+        return worst
+    made = np.zeros((*by_rank.shape[:2], slots.shape[1]), np.uint8)
+    # A row at a time: of 100,000 ranks, numbers of all at once would take 4 GB.
+    for layer, values in enumerate((_COUNTS, _LOST_US)):
+        for row, members in enumerate(slots.T):
+            cells = by_rank[layer][:, members]
+            known = np.count_nonzero(cells, axis=1)
+            if show == "sum":
+                shown = lost_code(values[cells].sum(axis=1)) + np.uint8(1)
+            else:
+                # So many are above: of fewer than a hundred ranks none, and it is the worst.
+                places = cells.shape[1] - 1 - known // 100
+                ordered = np.partition(cells, np.unique(places), axis=1)
+                shown = np.take_along_axis(ordered, places[:, None], axis=1)[:, 0]
+            made[layer, :, row] = np.where(known > 0, shown, 0)
+    return made
+
+
+_COUNTS = np.maximum(np.arange(256) - 1, 0).astype(np.float32)
+"""Numbers of anomalies by cell; 0 is unknown."""
+_LOST_US = np.where(np.arange(256) < 2, 0, 2.0 ** ((np.arange(256) - 1.5) / 3)).astype(np.float32)
+"""Times lost by cell: the middle of what a code stands for."""
 
 
 def _slots(members: Int64Array, order: Int64Array) -> Int64Array:

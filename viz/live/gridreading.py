@@ -11,7 +11,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.query.steps import Peaks, step_peaks
 from chimbuko.provenance.store.coarserlevels import LEVELS
 from chimbuko.provenance.store.tables import NEVER_US
-from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS, Grid, Picture
+from chimbuko.viz.live.grid import FINEST, MOST_COLUMNS, Grid, Grouping, Picture, Shown
 
 MOST_READ = 600_000
 """Most rows of the store for one grid: as many as an hour of 10,000 ranks takes by eight steps."""
@@ -42,8 +42,9 @@ class Piece:
     places: tuple[int, int] | None = None
     """Places of the first and last rank; None for all."""
     steps: Steps | None = None
-    rows: int = MOST_ROWS
     columns: int = MOST_COLUMNS
+    grouping: Grouping = FINEST
+    show: Shown = "worst"
 
 
 def read_stored(
@@ -88,7 +89,7 @@ def read_piece(
     if among:
         read_stored(provenance, len(among), steps, width, (among[0], among[-1])).add_to(grid)
         grid.add_steps([step for step in recent if among[0] <= (step.program, step.rank) <= among[-1]])
-    return grid.picture(wanted.places, steps, wanted.rows, wanted.columns)
+    return grid.picture(wanted.places, steps, wanted.grouping, wanted.columns, wanted.show)
 
 
 def width_of(wanted: Piece, ranks: int, last_step: int) -> int:

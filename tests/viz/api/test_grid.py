@@ -17,7 +17,7 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RunStatistics
 from chimbuko.viz.live import gridreading
 from chimbuko.viz.live.feed import Feed
-from chimbuko.viz.live.grid import Picture
+from chimbuko.viz.live.grid import Grouping, Picture
 from chimbuko.viz.live.gridreading import Piece
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import LOST_STEPS, RANKS, STEP_US, STEPS, ZERO_US, MadeRun, make_run
@@ -47,7 +47,14 @@ def test_it_is_what_each_rank_had_in_each_step(api: Api, finished: MadeRun) -> N
     assert cells(body, "lost") == [lost(finished, rank) for rank in range(RANKS)]
     assert cells(body)[2][LOST_STEPS[2][0]] == 255
     assert body["programs"] == [
-        {"program": 0, "first_row": 0, "rows": RANKS, "first_place": 0, "ranks": [[0, RANKS]]}
+        {
+            "program": 0,
+            "first_row": 0,
+            "rows": RANKS,
+            "first_place": 0,
+            "ranks": [[0, RANKS]],
+            "ranks_per_row": 1,
+        }
     ]
     assert (body["ranks_per_row"], body["steps_per_column"], body["first_step"]) == (1, 1, 0)
     assert body["start_us"] == [ZERO_US + step * STEP_US for step in range(STEPS)]
@@ -86,7 +93,7 @@ def test_what_is_not_there_is_empty(api: Api, asked: str) -> None:
         Piece((1, 3), None),
         Piece(None, (18, 41)),
         Piece((0, 4), (3, 3)),
-        Piece((2, 4), (7, 59), 2, 5),
+        Piece((2, 4), (7, 59), 5, Grouping(2)),
     ],
 )
 def test_pieces_of_the_store_are_those_of_the_memory(
@@ -103,7 +110,7 @@ def test_pieces_of_the_store_are_those_of_the_memory(
         begin, end = piece.steps or (0, STEPS - 1)
         steps = begin // width * width, (end // width + 1) * width - 1
         fits = -(-(steps[1] - steps[0] + 1) // width)
-        kept: Picture = feed.grid(Piece(piece.places, steps, piece.rows, fits)).picture
+        kept: Picture = feed.grid(Piece(piece.places, steps, fits, piece.grouping)).picture
         if kept.steps_per_column == width:
             assert msgspec.structs.astuple(read) == msgspec.structs.astuple(kept)
         else:

@@ -15,7 +15,16 @@ from chimbuko.core.calls.record import StepCount
 from chimbuko.provenance.query.steps import Peaks
 from chimbuko.provenance.store.coarserlevels import lost_code
 from chimbuko.viz.live import grid as grid_module
-from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_REPORTED, Grid, GridUpdate, Picture, arranged
+from chimbuko.viz.live.grid import (
+    MOST_COLUMNS,
+    MOST_REPORTED,
+    Grid,
+    GridUpdate,
+    Grouping,
+    Picture,
+    arranged,
+    ranks_per_node,
+)
 
 UNKNOWN = 255
 LAYERS = ("cells", "lost")
@@ -105,7 +114,7 @@ class Page:
 
     def read(self, grid: Grid) -> None:
         self.layout = grid.layout
-        picture = grid.picture(most_rows=grid_module.MOST_ROWS)
+        picture = grid.picture()
         self.width, self.rows = picture.steps_per_column, picture.rows
         shape = picture.rows, picture.columns
         self.layers: dict[str, Cells] = {}
@@ -151,7 +160,7 @@ counted = st.builds(
 def test_grid_and_pages_that_follow_it_are_what_the_definition_says(batches: list[list[StepCount]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grid_module, "MOST_COLUMNS", 16)
-        patch.setattr(grid_module, "MOST_ROWS", 5)
+        patch.setattr(grid_module, "FINEST", Grouping(5))
         patch.setattr(grid_module, "MOST_REPORTED", 4)
         grid, twin = Grid(), Twin()
         page = Page(grid)
@@ -167,7 +176,7 @@ def test_grid_and_pages_that_follow_it_are_what_the_definition_says(batches: lis
         while (update := grid.changes()) is not None:
             assert len(update.cells + update.lost) <= 4 * 4
             page.take(grid, update)
-        picture = grid.picture(most_rows=5)
+        picture = grid.picture(grouping=Grouping(5))
         assert picture.rows <= max(5, len(picture.programs))
         assert picture.columns <= 16
         for layer in LAYERS:
@@ -191,7 +200,7 @@ def test_a_piece_is_what_the_definition_says(steps: list[StepCount], data: st.Da
     places = sorted(data.draw(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))))
     among = sorted(data.draw(st.tuples(st.integers(0, 95), st.integers(0, 95))))
     rows, columns = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 40))
-    picture = grid.picture((places[0], places[1]), (among[0], among[1]), rows, columns)
+    picture = grid.picture((places[0], places[1]), (among[0], among[1]), Grouping(rows), columns)
     assert picture.columns <= columns
     assert picture.rows <= max(rows, len(picture.programs))
     assert [rank for row in rows_of(picture) for rank in row] == sorted(twin.ranks)[places[0] : places[1] + 1]
@@ -279,7 +288,7 @@ def test_ten_thousand_ranks_are_reported_in_a_frame() -> None:
 )
 def test_rows_hold_each_rank_once_and_no_more_than_needed(ranks: set[RankKey], first: int, most: int) -> None:
     ordered = sorted(ranks)
-    layout = arranged(ordered, first, most)
+    layout = arranged(ordered, first, Grouping(most))
     assert layout.rows <= most
     assert sorted(layout.members[layout.members >= 0].tolist()) == list(range(len(ordered)))
     found = [(of.program, n + at) for of in layout.programs for n, count in of.ranks for at in range(count)]
@@ -289,3 +298,47 @@ def test_rows_hold_each_rank_once_and_no_more_than_needed(ranks: set[RankKey], f
     counts = [sum(count for _, count in of.ranks) for of in layout.programs]
     if layout.ranks_per_row > 1:
         assert sum(-(-count // (layout.ranks_per_row - 1)) for count in counts) > most
+
+
+def test_rows_of_groups_are_of_nodes_and_one_is_opened_in_place() -> None:
+    ranks = [(0, rank) for rank in range(1000)]
+    nodes = {rank: f"n{rank[1] // 16}" for rank in ranks}
+    assert ranks_per_node(ranks, nodes) == 16
+    assert ranks_per_node(ranks, nodes | {(0, 20): "n0"}) == ranks_per_node(ranks, {}) == 1
+    closed = arranged(ranks, 0, Grouping(40, 16))
+    assert (closed.ranks_per_row, closed.rows) == (32, 32)
+    opened = arranged(ranks, 0, Grouping(40, 16, (64, 95)))
+    rows = [(of.first_place, of.ranks_per_row, of.rows) for of in opened.programs]
+    assert rows == [(0, 32, 2), (64, 16, 2), (96, 32, 29)]
+    assert opened.rows == 33
+    assert sorted(opened.members[opened.members >= 0].tolist()) == list(range(1000))
+    single = arranged(ranks, 0, Grouping(40, 16, (64, 79)))
+    assert [(of.ranks_per_row, of.rows) for of in single.programs] == [(48, 2), (1, 16), (48, 20)]
+
+
+@given(
+    counts=st.lists(st.lists(st.integers(0, 300), min_size=3, max_size=3), min_size=1, max_size=150),
+    most=st.integers(1, 7),
+)
+@settings(max_examples=30, deadline=None)
+def test_rows_show_sums_and_percentiles_of_their_ranks(counts: list[list[int]], most: int) -> None:
+    grid = Grid()
+    for rank, of_rank in enumerate(counts):
+        # 300 stands for a step that was not analysed.
+        grid.add_steps([step(0, rank, at, n, 10.0 * n) for at, n in enumerate(of_rank) if n < 300])
+    if not grid.ranks:
+        return
+    for show in ("sum", "p99"):
+        picture = grid.picture(grouping=Grouping(most), show=show)  # type: ignore[arg-type]
+        cells = cells_of(picture)
+        for row, ranks in enumerate(rows_of(picture)):
+            for column in range(picture.columns):
+                known = sorted(
+                    min(counts[rank][column], 254) for _, rank in ranks if counts[rank][column] < 300
+                )
+                if not known:
+                    assert cells[row][column] == UNKNOWN
+                elif show == "sum":
+                    assert cells[row][column] == lost_code(float(sum(known)))
+                else:
+                    assert cells[row][column] == known[len(known) - 1 - len(known) // 100]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -262,7 +263,7 @@ def test_a_message_is_followed_to_a_rank_that_is_added(watched: Watched, made: M
     page = opened(watched, f"call={sender.id}")
     page.wait_for_selector(".chosen-head strong")
     settled(page)
-    page.keyboard.press("m")
+    page.keyboard.press("o")
     page.wait_for_selector(".chip:has-text('rank 4')")
     assert "with=0:4" in page.url.replace("%3A", ":")
     page.wait_for_function(
@@ -271,7 +272,7 @@ def test_a_message_is_followed_to_a_rank_that_is_added(watched: Watched, made: M
     (receiver,) = (r for r in made.records if r.function == "exchange_rows" and r.rank == 4)
     # The key does nothing until the spans of rank 4 are there.
     settled(page)
-    page.keyboard.press("m")
+    page.keyboard.press("o")
     page.wait_for_function("id => location.search.replaceAll('%3A', ':').includes(id)", arg=receiver.id)
     page.click(".chip:has-text('rank 4')")
     page.wait_for_function("() => !location.search.includes('with=')")
@@ -419,3 +420,59 @@ def test_lines_of_any_rank_are_added_by_the_menu_and_dropped(watched: Watched) -
     page.wait_for_url("**with=0:0*")
     page.get_by_label("Remove rank 0:0").click()
     page.wait_for_function("() => !location.search.includes('with=')")
+
+
+def test_a_selected_time_has_its_functions_and_its_address(watched: Watched, made: MadeRun) -> None:
+    page = opened(watched, "rank=0:1&t=8000000..9000000")
+    page.keyboard.press("e")
+    (x, y), (x1, y1) = at(page, ZERO_US + 8.2e6, 0), at(page, ZERO_US + 8.6e6, 1)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x1, y1, steps=3)
+    page.mouse.up()
+    page.wait_for_selector(".selected tbody tr")
+    first, last = map(int, (page.get_attribute(CHART, "data-box") or "").split(".."))
+    assert (first, last) == pytest.approx((8.2e6, 8.6e6), abs=5e3)
+    functions = selected(page)
+    # Of the windows of recorded calls: what was under way in this time, and nothing else.
+    begin, end = ZERO_US + first, ZERO_US + last
+    under_way = {
+        call.id: call.function
+        for record in of_rank(made, 1, 0, 60)
+        for call in record.window
+        if call.entry_us < end and call.exit_us > begin
+    }
+    counted = Counter(under_way.values())
+    assert {name: functions[name] for name in counted} == counted != {}
+    callers = {frame.function for record in of_rank(made, 1, 0, 60) for frame in record.call_stack}
+    assert functions.keys() - counted.keys() <= callers
+    # The address has it, and F, Esc and M act on it.
+    address = page.url
+    assert f"box={first}..{last}" in address
+    page.goto(address)
+    page.wait_for_selector(".selected tbody tr")
+    assert selected(page) == functions
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".chosen")
+    page.keyboard.press("m")
+    page.wait_for_selector(".selected tbody tr")
+    assert page.get_attribute(CHART, "data-box") == page.get_attribute(CHART, "data-shown")
+    page.locator(CHART).focus()
+    before = shown_box(page)
+    page.keyboard.press("Shift+ArrowLeft")
+    page.wait_for_function(
+        "now => document.querySelector('.timeline .chart').dataset.box !== now", arg=before
+    )
+
+
+def selected(page: Page) -> dict[str, int]:
+    """Functions of the selected time, and their calls."""
+    names = page.eval_on_selector_all(
+        ".selected [data-function-link]", "links => links.map(link => link.dataset.functionLink)"
+    )
+    return {name: int(cells[1]) for name, cells in zip(names, table(page, "selected"), strict=True)}
+
+
+def shown_box(page: Page) -> str:
+    """Selected time, as the chart has it."""
+    return page.get_attribute(CHART, "data-box") or ""

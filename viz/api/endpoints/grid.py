@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import rank_text
-from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS, ProgramRows
+from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS, Grouping, ProgramRows, Shown
 from chimbuko.viz.live.gridreading import Piece
 
 _Range = Annotated[str, Meta(pattern=r"^[0-9]{1,9}\.\.[0-9]{1,9}$")]
@@ -25,6 +25,20 @@ class GridParameters(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     steps: Annotated[_Range | None, Meta(description="First and last step, as FIRST..LAST; else all.")] = None
     rows: Annotated[int, Meta(ge=1, le=MOST_ROWS, description="Most rows, each of some ranks.")] = MOST_ROWS
+    show: Annotated[
+        Shown,
+        Meta(
+            description="What a row shows of its ranks, each with its worst step of a column: the largest "
+            "number, the sum, or the one that 99 of 100 ranks do not exceed (p99). For the "
+            "latter two, rows are of whole nodes where these have as many ranks each."
+        ),
+    ] = "worst"
+    open: Annotated[
+        _Range | None,
+        Meta(
+            description="Places of ranks that have rows of their own, or share them with few, as FIRST..LAST."
+        ),
+    ] = None
     columns: Annotated[int, Meta(ge=1, le=MOST_COLUMNS, description="Most columns, each of some steps.")] = (
         MOST_COLUMNS
     )
@@ -53,6 +67,10 @@ class GridAnswer(Answer, frozen=True, kw_only=True):
     programs: list[ProgramRows]
     """Ranks in each row, by program."""
     ranks_per_row: int
+    """The most of any row."""
+    show: Shown
+    nodes: list[str]
+    """Nodes of each row, where rows are of whole nodes; else empty."""
     rows: int
     first_step: int
     steps_per_column: int
@@ -62,7 +80,7 @@ class GridAnswer(Answer, frozen=True, kw_only=True):
     """Start of the first analysed step of each column; 0 if none is known."""
     cells: str
     """Cells, a byte each, row by row, in base64: the most anomalies that one of the ranks had in one of the
-    steps, up to 254; 255 where no step was analysed.
+    steps, up to 254; 255 where no step was analysed. Of sums, codes as in `lost`.
     """
     lost: str
     """Most time that one of the ranks lost in one of the steps, a byte for each cell as in `cells`: 0 for
@@ -78,7 +96,8 @@ def grid(run: ServedRun, wanted: GridParameters) -> GridAnswer:
     A cell is the largest number of anomalies that one rank had in one step, or the most time that one lost in
     one.
     """
-    piece = Piece(_range(wanted.ranks), _range(wanted.steps), wanted.rows, wanted.columns)
+    grouping = Grouping(wanted.rows, opened=_range(wanted.open))
+    piece = Piece(_range(wanted.ranks), _range(wanted.steps), wanted.columns, grouping, wanted.show)
     shown = run.feed.grid(piece)
     picture = msgspec.structs.asdict(shown.picture)
     for layer in ("cells", "lost"):
@@ -87,6 +106,8 @@ def grid(run: ServedRun, wanted: GridParameters) -> GridAnswer:
         **picture,
         version=shown.version,
         layout=shown.layout,
+        show=wanted.show,
+        nodes=shown.nodes,
         silent=[
             SilentRank(rank_text(rank), place, silence.function, silence.entry_us, silence.since_us)
             for place, rank, silence in shown.silent

@@ -37,6 +37,7 @@ export const KEYS: readonly (readonly [where: string, keys: readonly (readonly [
     [
       ['Shift+arrows, Enter', 'select ranks and steps, zoom to them'],
       ['Shift with W S A D, Ctrl-wheel', 'the same along the ranks'],
+      ['O, click on the number of a row', 'open a row of several ranks in place, close it'],
     ],
   ],
   [

@@ -2,11 +2,12 @@
 
 import { computed, effect, signal, untracked } from '@preact/signals';
 import { binsOf, largestOf } from './model/bins';
+import type { Shown } from '../../shared/address/model/view';
 import { layerOf, merged, placesOfRow, ranksOfRow, stepsOfColumn, UNKNOWN, type Grid } from './model/grid';
 import { allPlaces, pieceOf, roomFor } from './model/heatlayout';
 import { ALL, moved, shownOf, windowOn, windowOnNow } from './model/window';
 import type { Range } from '../../shared/address/model/ranges';
-import { getGrid, gridRequest } from './requests';
+import { getGrid, gridRequest, type GridPiece } from './requests';
 import { go, view } from '../../shared/address/address';
 import { question } from '../../shared/session/question';
 import { Resource } from '../../shared/session/resource';
@@ -130,9 +131,25 @@ export function showNow(): void {
   go(windowOnNow(shownSteps.value));
 }
 
-interface Wanted {
+/** Rows of groups, 4 px high where the map is lowest. */
+const GROUPS = 56;
+/** Columns of groups: as many as the map has room for, since each has to be summed. */
+const GROUP_COLUMNS = 512;
+
+/** What rows show of their ranks: where the map has too many ranks for rows of their own, the worst of a group would say little. */
+export const rowsShow = computed<Shown>(() => view.value.rows ?? ((whole.value?.ranks_per_row ?? 1) > 1 ? 'sum' : 'worst'));
+
+/** Open the row of some ranks in place, or close what is open where they are part of it. */
+export function openRow(places: Range): void {
+  const { open } = view.value;
+  if (open !== null && holds(open, places) && (places[0] === places[1] || !holds(places, open))) return go({ open: null });
+  if (places[1] > places[0]) go({ open: places });
+}
+
+interface Wanted extends GridPiece {
   ranks: Range;
   steps: Range;
+  show: Shown;
 }
 
 /** Piece to ask for, where the whole grid is too coarse. */
@@ -143,7 +160,17 @@ const wanted = computed<Wanted | null>(() => {
   const ranks = cut(view.value.ranks);
   const steps = shownSteps.value;
   const isCoarse = (ranks !== null && grid.ranks_per_row > 1) || (steps !== null && grid.steps_per_column > 1);
-  return isCoarse ? { ranks: ranks ?? all, steps: steps === null ? [0, end.value - 1] : padded(steps) } : null;
+  const { open } = view.value;
+  const show = rowsShow.value;
+  const isGrouped = show !== 'worst' || open !== null;
+  if (!isCoarse && !isGrouped) return null;
+  return {
+    ranks: ranks ?? all,
+    steps: steps === null ? [0, end.value - 1] : padded(steps),
+    show,
+    ...(isGrouped ? { rows: GROUPS, columns: GROUP_COLUMNS } : {}),
+    ...(open === null ? {} : { open }),
+  };
 });
 
 /** Range with some more steps, so that following the newest ones need not ask at every step. */
@@ -171,7 +198,9 @@ export const grid = computed<Grid | null>(() => {
   if (whole.value === null) return null;
   const piece = finer.value.value;
   const now = wanted.value;
-  const isHere = now !== null && piece !== null && holds(piece.asked.ranks, now.ranks) && holds(piece.asked.steps, now.steps);
+  const isHere = now !== null && piece !== null && piece.asked.show === now.show && holds(piece.asked.ranks, now.ranks) && holds(piece.asked.steps, now.steps);
+  // Another quantity must not be shown in its place.
+  if (now !== null && now.show !== 'worst' && !isHere && finer.error.value === null) return null;
   return pieceOf(isHere ? piece.grid : whole.value, cut(view.value.ranks), shownSteps.value);
 });
 
@@ -181,12 +210,15 @@ const size = ([first, last]: Range): number => last - first + 1;
 export const gridAsked = computed(() => {
   const ranks = cut(view.value.ranks);
   const steps = shownSteps.value;
-  return gridRequest({ ...(ranks === null ? {} : { ranks }), ...(steps === null ? {} : { steps }) });
+  const groups = rowsShow.value === 'worst' ? {} : { rows: GROUPS, show: rowsShow.value };
+  return gridRequest({ ...(ranks === null ? {} : { ranks }), ...(steps === null ? {} : { steps }), ...groups });
 });
 
-/** Bins of colours, by the largest value of the whole map: zooming does not change colours. */
+/** Bins of colours, by the largest value of the whole map: zooming does not change colours. Those of groups are by what is shown: groups have other sums than their parts. */
 export const bins = computed(() => {
   const { measure } = view.value;
+  const shown = grid.value;
+  if (shown !== null && shown.show !== 'worst') return binsOf(measure, largestOf(layerOf(shown, measure)), shown.show === 'sum');
   return binsOf(measure, whole.value === null ? 0 : largestOf(layerOf(whole.value, measure)));
 });
 

@@ -3,7 +3,7 @@
 import { ranked } from '../../shared/names/answer';
 import { lostOfCode } from './model/bins';
 import { MOST, UNKNOWN } from './model/grid';
-import { placesOf, rankRangeAt, ranksAt, startOf, stepsOf, valuesOf, type Cell, type HeatLayout, type RankSpan } from './model/heatlayout';
+import { nodesOf, placesOf, rankRangeAt, ranksAt, startOf, stepsOf, valuesOf, type Cell, type HeatLayout, type RankSpan } from './model/heatlayout';
 import { shorten } from '../../shared/names/names';
 import { duration, exact, plural } from '../../shared/units/units';
 import { formatRange } from '../../shared/address/model/ranges';
@@ -80,9 +80,15 @@ export function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): stri
   const steps = stepsOf(layout, cell.column);
   const start = startOf(layout, cell.column);
   const silent = layout.grid.silent.filter(({ place }) => place >= places[0] && place <= places[1]);
-  const counted = `at most ${anomalies(count)} of one rank in one step`;
-  const lostTime = `at most about ${duration(Number(lostOfCode(lost).toPrecision(2)))} lost by one rank in one step`;
+  const about = `about ${duration(Number(lostOfCode(lost).toPrecision(2)))} lost`;
+  const { show } = layout.grid;
+  const [counted, lostTime] = {
+    worst: [`at most ${anomalies(count)} of one rank in one step`, `at most ${about} by one rank in one step`],
+    sum: [`about ${anomalies(count)}, the sum of its ranks`, `${about}, the sum of its ranks`],
+    p99: [`99 % of its ranks had at most ${anomalies(count)} in one step`, `99 % of its ranks: at most ${about} in one step`],
+  }[show] as [string, string];
   const both = view.value.measure === 'lost' ? [lostTime, counted] : [counted, lostTime];
+  const nodes = nodesOf(layout, cell.row);
   const what = count === UNKNOWN ? ['not analysed: unknown'] : count === 0 ? ['no anomalies'] : both;
   const worst = found
     ? [
@@ -91,6 +97,7 @@ export function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): stri
       ]
     : [];
   return [
+    ...(nodes === '' ? [] : [`node ${nodes}`]),
     `${places[0] === places[1] ? 'rank' : 'ranks'} ${spansText(ranksAt(layout.grid, places))}`,
     `${steps[0] === steps[1] ? 'step' : 'steps'} ${formatRange(steps)}`,
     ...what,
@@ -99,6 +106,17 @@ export function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): stri
     ...(silent.length > 0 ? [`${plural(silent.length, 'silent rank')}`] : []),
     count === UNKNOWN ? 'drag: zoom' : 'click: select the worst rank, list the calls · drag: zoom',
   ];
+}
+
+/** Lines of the tooltip of a row's label. */
+export function rowLines(layout: HeatLayout, row: number): string[] {
+  const places = placesOf(layout, row, row);
+  const nodes = nodesOf(layout, row);
+  const named = `${places[0] === places[1] ? 'rank' : 'ranks'} ${spansText(ranksAt(layout.grid, places))}`;
+  const { open } = view.value;
+  const isPart = open !== null && places[0] >= open[0] && places[1] <= open[1];
+  const act = places[0] < places[1] ? ['click: open it in place'] : isPart ? ['click: close it'] : [];
+  return [...(nodes === '' ? [] : [`node ${nodes}`]), named, ...act];
 }
 
 /** Ranks such as `0..19`, with their program where there are several. */

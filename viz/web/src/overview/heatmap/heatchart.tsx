@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { prepare } from '../../shared/charts/canvas';
 import { paintHeatFocus, paintHeatMap, type Box } from './heatpainter';
-import { ask, isCounted, keyOf, select, tipOf, type Found } from './heatcells';
+import { ask, isCounted, keyOf, rowLines, select, tipOf, type Found } from './heatcells';
 import { neighbour, panFrom, shown, ZOOM, zoomKey, zoomRanks, zoomTo, type Held } from './heatmoves';
 import {
   allPlaces,
@@ -11,6 +11,7 @@ import {
   cellOf,
   cellSize,
   heatLayout,
+  labelAt,
   nearestCell,
   placesOf,
   ranksAt,
@@ -22,7 +23,7 @@ import {
 import { zoomed } from '../steps/model/steplayout';
 import { go, view } from '../../shared/address/address';
 import { tickText } from '../../shared/session/clock';
-import { bins, end, room, showSteps, stepsMissed } from './grid';
+import { bins, end, openRow, room, showSteps, stepsMissed } from './grid';
 import { slots } from '../steps/histories';
 import { hideTip, hoveredRank, showTip, spoken, tip } from '../../shared/session/page';
 import { zero_us } from '../../shared/session/session';
@@ -110,7 +111,12 @@ export function HeatChart({ grid }: { grid: Grid }) {
     const { x, y } = positionIn(event);
     if (held.current) panFrom(held.current, layout, x, y);
     else if (drag) setDrag({ ...drag, x1: x, y1: y });
-    else show(cellAt(layout, x, y));
+    else {
+      const label = labelAt(layout, x, y);
+      (event.currentTarget as HTMLElement).style.cursor = label === null ? '' : 'pointer';
+      show(label === null ? cellAt(layout, x, y) : null);
+      if (label !== null) showTip({ x: event.clientX, y: event.clientY, lines: rowLines(layout, label) });
+    }
   };
   const release = (event: PointerEvent): void => {
     held.current = null;
@@ -132,7 +138,8 @@ export function HeatChart({ grid }: { grid: Grid }) {
       if (corner) zoomTo(areaOf(layout, corner, cell));
       else selectCell(cell);
       setAnchor(null);
-    } else if (event.key === 'Escape' && (drag || focus || anchor)) {
+    } else if (event.key.toLowerCase() === 'o' && cell) openRow(placesOf(layout, cell.row, cell.row));
+    else if (event.key === 'Escape' && (drag || focus || anchor)) {
       setDrag(null);
       setAnchor(null);
       show(null);
@@ -164,9 +171,11 @@ export function HeatChart({ grid }: { grid: Grid }) {
           if (event.button !== 0) return;
           event.currentTarget.setPointerCapture(event.pointerId);
           const { x, y } = positionIn(event);
+          hideTip();
+          const label = labelAt(layout, x, y);
+          if (label !== null) return openRow(placesOf(layout, label, label));
           if (event.shiftKey) held.current = { x, y, steps: shown(layout), places: allPlaces(grid) };
           else setDrag({ x0: x, y0: y, x1: x, y1: y });
-          hideTip();
         }}
         onPointerUp={release}
         onPointerCancel={() => (held.current = null)}
@@ -185,7 +194,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
         <canvas ref={cells} aria-hidden="true" />
         <canvas ref={above} aria-hidden="true" />
       </div>
-      <HeatLegend size={cellSize(layout)} bins={bins.value} toCome={after > end.value} />
+      <HeatLegend grid={grid} size={cellSize(layout)} bins={bins.value} toCome={after > end.value} />
     </div>
   );
 }

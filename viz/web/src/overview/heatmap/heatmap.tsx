@@ -74,6 +74,11 @@ function Zoomed({ shown }: { shown: Grid | null }) {
           ranks {spansText(ranksAt(shown, ranks))} → all
         </button>
       )}
+      {shown && view.value.open !== null && (
+        <button class="quiet" onClick={() => go({ open: null })} title="Close the row that is open">
+          open: {spansText(ranksAt(shown, view.value.open))} → close
+        </button>
+      )}
       {steps !== null && (
         <button class="quiet" onClick={() => go({ zoom: null, newest: 0 })} title="All steps (0)">
           steps {formatRange(steps)} → all
@@ -118,5 +123,5 @@ function summaryOf(shown: Grid): string {
   const places = allPlaces(shown);
   if (places === null) return 'No rank has reported a step yet.';
   const ranks = plural(places[1] - places[0] + 1, 'rank');
-  return `${measureName(view.value.measure)} of ${ranks} by step; the table lists the cells that are not zero. Arrow keys move from cell to cell, Enter selects the worst rank; with Shift, arrow keys select an area, and Enter zooms to it.`;
+  return `${measureName(view.value.measure)} of ${ranks} by step; the table lists the cells that are not zero. Arrow keys move from cell to cell, Enter selects the worst rank, O opens a row of several ranks; with Shift, arrow keys select an area, and Enter zooms to it.`;
 }

@@ -12,6 +12,12 @@ import { spansText } from './heatcells';
 /** Rows of the table, the worst cells; more would make the browser slow. */
 const MOST_LINES = 500;
 
+const HEADS = {
+  worst: 'most anomalies of a rank in a step',
+  sum: 'anomalies of all its ranks, about',
+  p99: 'anomalies that 99 % of its ranks do not exceed',
+} as const;
+
 /** Size of a picture in which no cells are merged. */
 const ROOM_PX = 1e6;
 
@@ -27,8 +33,8 @@ export function HeatTable({ grid }: { grid: Grid }) {
           <tr>
             <th>ranks</th>
             <th>steps</th>
-            <th class="number">most anomalies of a rank in a step</th>
-            <th class="number">most time lost, about</th>
+            <th class="number">{HEADS[grid.show]}</th>
+            <th class="number">{grid.show === 'worst' ? 'most time lost, about' : 'time lost, about'}</th>
             <th>from</th>
           </tr>
         </thead>

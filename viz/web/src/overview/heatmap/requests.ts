@@ -4,6 +4,7 @@ import type { Range } from '../../shared/address/model/ranges';
 import { get } from '../../shared/api/http';
 import type { Request } from '../../shared/api/request';
 import type { GridAnswer } from '../../shared/api/types';
+import type { Shown } from '../../shared/address/model/view';
 import type { Grid } from './model/grid';
 
 /** Piece of the grid, by places of ranks and by steps, each with its last one. */
@@ -12,14 +13,19 @@ export interface GridPiece {
   steps?: Range;
   rows?: number;
   columns?: number;
+  show?: Shown;
+  /** Places of ranks in rows of fewer ranks. */
+  open?: Range;
 }
 
-export function gridRequest({ ranks, steps, rows, columns }: GridPiece): Request {
+export function gridRequest({ ranks, steps, rows, columns, show = 'worst', open }: GridPiece): Request {
   const query: [string, string][] = [];
   if (ranks !== undefined) query.push(['ranks', ranks.join('..')]);
   if (steps !== undefined) query.push(['steps', steps.join('..')]);
   if (rows !== undefined) query.push(['rows', String(rows)]);
   if (columns !== undefined) query.push(['columns', String(columns)]);
+  if (show !== 'worst') query.push(['show', show]);
+  if (open !== undefined) query.push(['open', open.join('..')]);
   return ['grid', query];
 }
 

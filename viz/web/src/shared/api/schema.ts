@@ -593,6 +593,9 @@ export interface components {
             layout: number;
             programs: components["schemas"]["ProgramRows"][];
             ranks_per_row: number;
+            /** @enum {unknown} */
+            show: "p99" | "sum" | "worst";
+            nodes: string[];
             rows: number;
             first_step: number;
             steps_per_column: number;
@@ -604,7 +607,7 @@ export interface components {
         };
         /**
          * ProgramRows
-         * @description Rows of one program.
+         * @description Rows of one program, or of some of its ranks.
          */
         ProgramRows: {
             program: number;
@@ -615,6 +618,7 @@ export interface components {
                 number,
                 number
             ][];
+            ranks_per_row: number;
         };
         /**
          * SilentRank

@@ -1,6 +1,6 @@
 /** Bins of the heat map's colours, by anomalies or by time lost. */
 
-import { duration, durationUnit, inUnit } from '../../../shared/units/units';
+import { count, duration, durationUnit, inUnit } from '../../../shared/units/units';
 import type { Measure } from '../../../shared/address/model/view';
 import { UNKNOWN } from './grid';
 
@@ -16,26 +16,32 @@ export interface Bins {
 const COUNTS = [1, 2, 4, 8, 16] as const;
 const BY_COUNT: Bins = {
   names: ['1', '2', '3–4', '5–8', '9–16', '17+'],
-  of: (count) =>
+  of: (value) =>
     binIn(
       COUNTS.map((most) => most + 1),
-      count,
+      value,
     ),
 };
 
 /** Middle of the times that a code stands for, in µs; they differ from it by at most an eighth. */
 export const lostOfCode = (code: number): number => (code === 0 ? 0 : 2 ** ((code - 0.5) / 3));
 
-/** Bins of a map, by its largest value: those of counts are fixed, those of times end there, and only ever widen. */
-export function binsOf(measure: Measure, most: number): Bins {
-  if (measure === 'anomalies') return BY_COUNT;
+/** Bins of a map, by its largest value, which of a sum is a code: those of counts are fixed, those of times end there, and only ever widen. */
+export function binsOf(measure: Measure, most: number, isSum = false): Bins {
+  if (measure === 'anomalies' && !isSum) return BY_COUNT;
   if (most === 0) return { names: [], of: () => 0 };
   const begins = lostBegins(lostOfCode(most));
+  const of = (code: number): number => binIn(begins, lostOfCode(code));
+  if (measure === 'anomalies') {
+    const names = begins.map((from, at) => (at === begins.length - 1 ? `${count(from)}+` : `${count(from)}–${count(begins[at + 1] as number)}`));
+    // A sum that is not zero is at least one.
+    return { names: [begins[0] === 1 ? '' : `<${count(begins[0] as number)}`, ...names], of };
+  }
   const names = begins.map((from, at) => {
     const to = begins[at + 1];
     return to === undefined ? `${duration(from)}+` : rangeOf(from, to, begins[at + 2]);
   });
-  return { names: [`<${duration(begins[0] as number)}`, ...names], of: (code) => binIn(begins, lostOfCode(code)) };
+  return { names: [`<${duration(begins[0] as number)}`, ...names], of };
 }
 
 /** Range of times; its unit is left out where the next range has the same one. */

@@ -96,10 +96,10 @@ function* packedCells(cells: ArrayBuffer): Generator<number> {
 export function ranksOfRow(grid: Grid, row: number): RankKey[] {
   const of = programOfRow(grid, row);
   if (of === undefined) return [];
-  let skip = (row - of.first_row) * grid.ranks_per_row;
+  let skip = (row - of.first_row) * of.ranks_per_row;
   const ranks: RankKey[] = [];
   for (const [first, count] of of.ranks) {
-    for (let at = skip; at < count && ranks.length < grid.ranks_per_row; at++) ranks.push(`${of.program}:${first + at}`);
+    for (let at = skip; at < count && ranks.length < of.ranks_per_row; at++) ranks.push(`${of.program}:${first + at}`);
     skip = Math.max(0, skip - count);
   }
   return ranks;
@@ -110,8 +110,8 @@ export function placesOfRow(grid: Grid, row: number): [first: number, last: numb
   const of = programOfRow(grid, row);
   if (of === undefined) return null;
   const ranks = of.ranks.reduce((sum, [, count]) => sum + count, 0);
-  const first = (row - of.first_row) * grid.ranks_per_row;
-  return [of.first_place + first, of.first_place + Math.min(ranks, first + grid.ranks_per_row) - 1];
+  const first = (row - of.first_row) * of.ranks_per_row;
+  return [of.first_place + first, of.first_place + Math.min(ranks, first + of.ranks_per_row) - 1];
 }
 
 /** First and last step of a column. */

@@ -6,6 +6,7 @@
  */
 
 import { exact } from '../../../shared/units/units';
+import { lostOfCode } from './bins';
 import { columnOfStep, stepsOfColumn, UNKNOWN, type Grid, type Layers } from './grid';
 import { formatRankRange, type Range, type RankRange } from '../../../shared/address/model/ranges';
 import type { GridProgram, RankKey, SilentRank } from '../../../shared/api/types';
@@ -162,6 +163,14 @@ export function nearestCell(layout: HeatLayout, x: number, y: number): Cell {
 
 export const columnDrawn = ({ grid, span }: HeatLayout, step: number): number => Math.floor(columnOfStep(grid, step) / span);
 
+/** Nodes of a drawn row, where rows are of whole nodes; else empty. */
+export const nodesOf = ({ grid, bands }: HeatLayout, row: number): string => grid.nodes[bands[row]?.[0] ?? 0] ?? '';
+
+/** Row at a height, to the left of the cells; null elsewhere. */
+export function labelAt(layout: HeatLayout, x: number, y: number): number | null {
+  return x < layout.left && y >= layout.top && y < layout.bottom && layout.bands.length > 0 ? bandAtY(layout, y) : null;
+}
+
 /** Left, top, width and height of a cell, as far as it is shown. */
 export function boxOf(layout: HeatLayout, { row, column }: Cell): [x: number, y: number, width: number, height: number] {
   const [first, last] = stepsOf(layout, column);
@@ -171,9 +180,11 @@ export function boxOf(layout: HeatLayout, { row, column }: Cell): [x: number, y:
 }
 
 /** Anomalies of a cell, and the code of the time lost. */
-export function valuesOf({ cells, lost, columns }: HeatLayout, { row, column }: Cell): { count: number; lost: number } {
+export function valuesOf({ grid, cells, lost, columns }: HeatLayout, { row, column }: Cell): { count: number; lost: number } {
   const at = row * columns + column;
-  return { count: cells[at] as number, lost: lost[at] as number };
+  const count = cells[at] as number;
+  // A sum comes as a code, none of which stands for the number of unknown.
+  return { count: grid.show === 'sum' && count !== UNKNOWN ? Math.round(lostOfCode(count)) : count, lost: lost[at] as number };
 }
 
 /** First and last step of a drawn column. */
@@ -196,8 +207,8 @@ export function placesOf({ grid, bands }: HeatLayout, firstBand: number, lastBan
 
 function rowPlaces(grid: Grid, row: number): Range {
   const of = programOf(grid, row);
-  const first = of.first_place + (row - of.first_row) * grid.ranks_per_row;
-  return [first, Math.min(first + grid.ranks_per_row, of.first_place + ranksOf(of)) - 1];
+  const first = of.first_place + (row - of.first_row) * of.ranks_per_row;
+  return [first, Math.min(first + of.ranks_per_row, of.first_place + ranksOf(of)) - 1];
 }
 
 const programOf = (grid: Grid, row: number): GridProgram => grid.programs.find((one) => row >= one.first_row && row < one.first_row + one.rows) as GridProgram;
@@ -233,11 +244,12 @@ export function allPlaces(grid: Grid): Range | null {
 /** Place of a rank; null where it is not in the grid. */
 export function placeOfRank(grid: Grid, rank: RankKey): number | null {
   const [program, number] = rank.split(':').map(Number) as [number, number];
-  const of = grid.programs.find((one) => one.program === program);
-  let place = of?.first_place ?? 0;
-  for (const [first, count] of of?.ranks ?? []) {
-    if (number >= first && number < first + count) return place + number - first;
-    place += count;
+  for (const of of grid.programs.filter((one) => one.program === program)) {
+    let place = of.first_place;
+    for (const [first, count] of of.ranks) {
+      if (number >= first && number < first + count) return place + number - first;
+      place += count;
+    }
   }
   return null;
 }
@@ -246,7 +258,7 @@ export function placeOfRank(grid: Grid, rank: RankKey): number | null {
 function bandOfPlace({ grid, bands }: HeatLayout, place: number): number | null {
   const of = grid.programs.find((one) => place >= one.first_place && place < one.first_place + ranksOf(one));
   if (of === undefined) return null;
-  const row = of.first_row + Math.floor((place - of.first_place) / grid.ranks_per_row);
+  const row = of.first_row + Math.floor((place - of.first_place) / of.ranks_per_row);
   const band = bands.findIndex(([first, last]) => row >= first && row <= last);
   return band < 0 ? null : band;
 }
@@ -291,9 +303,9 @@ export function pieceOf(grid: Grid, places: Range | null, steps: Range | null): 
     const total = ranksOf(of);
     const [from, to] = places === null ? [0, total - 1] : [Math.max(0, places[0] - of.first_place), Math.min(total - 1, places[1] - of.first_place)];
     if (from > to) return [];
-    const [firstRow, lastRow] = [Math.floor(from / grid.ranks_per_row), Math.floor(to / grid.ranks_per_row)];
-    const skipped = firstRow * grid.ranks_per_row;
-    const ranks = Math.min(total, (lastRow + 1) * grid.ranks_per_row) - skipped;
+    const [firstRow, lastRow] = [Math.floor(from / of.ranks_per_row), Math.floor(to / of.ranks_per_row)];
+    const skipped = firstRow * of.ranks_per_row;
+    const ranks = Math.min(total, (lastRow + 1) * of.ranks_per_row) - skipped;
     const first_row = kept.length;
     for (let row = firstRow; row <= lastRow; row++) kept.push(of.first_row + row);
     const first_place = of.first_place + skipped;
@@ -301,6 +313,7 @@ export function pieceOf(grid: Grid, places: Range | null, steps: Range | null): 
     return [
       {
         program: of.program,
+        ranks_per_row: of.ranks_per_row,
         first_row,
         rows: kept.length - first_row,
         first_place,
@@ -317,6 +330,7 @@ export function pieceOf(grid: Grid, places: Range | null, steps: Range | null): 
     ...grid,
     programs,
     rows: kept.length,
+    nodes: grid.nodes.length === 0 ? [] : kept.map((row) => grid.nodes[row] as string),
     first_step: grid.first_step + firstColumn * grid.steps_per_column,
     columns,
     start_us: grid.start_us.slice(firstColumn, endColumn),
@@ -357,7 +371,7 @@ function yTicks(layout: HeatLayout): { y: number; text: string }[] {
   // Few ranks all have their numbers; of many ranks, some have.
   const isEach = (layout.bottom - layout.top) / (places[1] - places[0] + 1) >= TICK_PX;
   const room = isEach ? places[1] - places[0] + 1 : Math.max(1, Math.floor((layout.bottom - layout.top) / 36));
-  const several = layout.grid.programs.length > 1;
+  const several = new Set(layout.grid.programs.map((one) => one.program)).size > 1;
   const found = [...new Set([places[0], ...wholeTicks(places[0], places[1], room), places[1]])].flatMap((place) => {
     const band = bandOfPlace(layout, place);
     const [span] = ranksAt(layout.grid, [place, place]);

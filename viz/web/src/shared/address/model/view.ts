@@ -25,6 +25,9 @@ export type Weight = (typeof WEIGHTS)[number];
 /** Measures of the heat map's colours and of the heights in the chart of steps. */
 export const MEASURES = ['lost', 'anomalies'] as const;
 export type Measure = (typeof MEASURES)[number];
+/** What a row of the heat map shows of its ranks: the worst one, the sum, or what 99 of 100 do not exceed. */
+export const SHOWN = ['worst', 'sum', 'p99'] as const;
+export type Shown = (typeof SHOWN)[number];
 /** What is shown over steps: the time of threads, or single ranks. */
 export const COURSES = ['time', 'ranks'] as const;
 export type Course = (typeof COURSES)[number];
@@ -60,6 +63,10 @@ export interface View {
   newest: number;
   /** Ranks that the heat map shows, by place in the order of program and rank; null shows all. */
   ranks: Range | null;
+  /** What rows of the heat map show of their ranks; null for the usual one. */
+  rows: Shown | null;
+  /** Places of ranks whose row of the heat map is opened: they have rows of their own, or share them with few. */
+  open: Range | null;
   /** Steps of the calls; this field and the next ones up to `text` are filters of calls. */
   steps: Range | null;
   rank: RankRange | null;
@@ -134,6 +141,8 @@ export const FIRST_VIEW: View = {
   zoom: null,
   newest: 0,
   ranks: null,
+  rows: null,
+  open: null,
   steps: null,
   rank: null,
   function: '',
@@ -217,6 +226,8 @@ export function parseView(path: string, query: string): View {
     zoom: parseRange(given.get('zoom')),
     newest: whole(given.get('newest')) ?? 0,
     ranks: parseRange(given.get('ranks')),
+    rows: SHOWN.find((one) => one === given.get('rows')) ?? null,
+    open: parseRange(given.get('open')),
     steps: parseRange(given.get('step')),
     rank: parseRankRange(given.get('rank'), null),
     function: given.get('function') ?? '',
@@ -280,6 +291,8 @@ export function formatView(view: View): string {
   add('zoom', formatRange(view.zoom));
   add('newest', String(view.newest), '0');
   add('ranks', formatRange(view.ranks));
+  add('rows', view.rows ?? '');
+  add('open', formatRange(view.open));
   add('step', formatRange(view.steps));
   add('rank', view.rank ?? '');
   add('function', view.function);

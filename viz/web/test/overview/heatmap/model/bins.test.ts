@@ -21,6 +21,14 @@ test.each([
   expect(bins.names[bins.of(count)]).toBe(name);
 });
 
+test('sums of anomalies are told apart by round numbers up to the largest', () => {
+  const bins = binsOf('anomalies', codeOf(4000), true);
+  expect(bins.names).toEqual(['<30', '30–100', '100–300', '300–1,000', '1,000–3,000', '3,000+']);
+  expect(bins.names[bins.of(codeOf(250))]).toBe('100–300');
+  const few = binsOf('anomalies', codeOf(3), true);
+  expect(few.names[few.of(codeOf(1))]).toBe('1–3');
+});
+
 describe('times', () => {
   test('a code stands for times that differ from its own by an eighth', () => {
     expect(lostOfCode(0)).toBe(0);

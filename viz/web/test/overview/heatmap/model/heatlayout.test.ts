@@ -4,6 +4,7 @@ import {
   allPlaces,
   boxOf,
   cellAt,
+  cellOf,
   cellSize,
   heatLayout,
   pieceOf,
@@ -28,8 +29,10 @@ function gridOf(ranks: number, columns: number, { perRow = 1, perColumn = 1 } = 
   return {
     version: 1,
     layout: 1,
-    programs: [{ program: 0, first_row: 0, rows, first_place: 0, ranks: [[0, ranks]] }],
+    programs: [{ program: 0, first_row: 0, rows, first_place: 0, ranks: [[0, ranks]], ranks_per_row: perRow }],
     ranks_per_row: perRow,
+    show: 'worst',
+    nodes: [],
     rows,
     first_step: 0,
     steps_per_column: perColumn,
@@ -65,12 +68,13 @@ function workflow(): Grid {
       first_row: 0,
       rows: 6,
       first_place: 0,
+      ranks_per_row: 1,
       ranks: [
         [0, 4],
         [8, 2],
       ],
     },
-    { program: 3, first_row: 6, rows: 3, first_place: 6, ranks: [[0, 3]] },
+    { program: 3, first_row: 6, rows: 3, first_place: 6, ranks: [[0, 3]], ranks_per_row: 1 },
   ];
   return grid;
 }
@@ -158,8 +162,8 @@ describe('cells', () => {
   test('rows of two programs are never put together', () => {
     const grid = gridOf(400, 2);
     grid.programs = [
-      { program: 0, first_row: 0, rows: 199, first_place: 0, ranks: [[0, 199]] },
-      { program: 1, first_row: 199, rows: 201, first_place: 199, ranks: [[0, 201]] },
+      { program: 0, first_row: 0, rows: 199, first_place: 0, ranks: [[0, 199]], ranks_per_row: 1 },
+      { program: 1, first_row: 199, rows: 201, first_place: 199, ranks: [[0, 201]], ranks_per_row: 1 },
     ];
     const layout = laid(grid);
     for (const [first, last] of layout.bands) expect(first < 199).toBe(last < 199);
@@ -198,8 +202,8 @@ describe('ranks', () => {
     put(grid, 4, 2, 5);
     const piece = pieceOf(grid, [4, 6], [1, 2]);
     expect(piece.programs).toEqual([
-      { program: 0, first_row: 0, rows: 2, first_place: 4, ranks: [[8, 2]] },
-      { program: 3, first_row: 2, rows: 1, first_place: 6, ranks: [[0, 1]] },
+      { program: 0, first_row: 0, rows: 2, first_place: 4, ranks: [[8, 2]], ranks_per_row: 1 },
+      { program: 3, first_row: 2, rows: 1, first_place: 6, ranks: [[0, 1]], ranks_per_row: 1 },
     ]);
     expect([piece.rows, piece.columns, piece.first_step]).toEqual([3, 2, 1]);
     expect([...piece.cells]).toEqual([0, 5, 0, 0, 0, 0]);
@@ -209,7 +213,7 @@ describe('ranks', () => {
 
   test('rows that hold some ranks of the piece stay whole', () => {
     const piece = pieceOf(gridOf(50, 2, { perRow: 10 }), [15, 22], null);
-    expect(piece.programs).toEqual([{ program: 0, first_row: 0, rows: 2, first_place: 10, ranks: [[10, 20]] }]);
+    expect(piece.programs).toEqual([{ program: 0, first_row: 0, rows: 2, first_place: 10, ranks: [[10, 20]], ranks_per_row: 10 }]);
     expect(pieceOf(gridOf(45, 2, { perRow: 10 }), [41, 44], null).programs[0]?.ranks).toEqual([[40, 5]]);
   });
 });
@@ -246,4 +250,33 @@ test('ticks name the first and the last rank, and steps with their time', () => 
   expect(layout.yTicks.at(-1)?.text).toBe('9,999');
   expect(layout.xTicks.slice(0, 2).map((tick) => tick.text)).toEqual(['0 · 1000000', '1,000 · 1001000000']);
   expect(laid(workflow()).yTicks.map((tick) => tick.text)).toContain('3:2');
+});
+
+test('a row of several ranks is opened in place: its ranks have rows of their own, the others stay together', () => {
+  const programs = [
+    { program: 0, first_row: 0, rows: 2, first_place: 0, ranks: [[0, 8]], ranks_per_row: 4 },
+    { program: 0, first_row: 2, rows: 4, first_place: 8, ranks: [[8, 4]], ranks_per_row: 1 },
+    { program: 0, first_row: 6, rows: 1, first_place: 12, ranks: [[12, 4]], ranks_per_row: 4 },
+  ] as Grid['programs'];
+  const grid: Grid = { ...gridOf(7, 2), programs, ranks_per_row: 4, show: 'sum', nodes: ['a', 'b', 'c', 'c', 'c', 'c', 'd'] };
+  const layout = laid(grid);
+  expect(layout.bands.map((_, row) => placesOf(layout, row, row))).toEqual([
+    [0, 3],
+    [4, 7],
+    [8, 8],
+    [9, 9],
+    [10, 10],
+    [11, 11],
+    [12, 15],
+  ]);
+  expect(cellOf(layout, 14, 0)?.row).toBe(6);
+  const piece = pieceOf(grid, [8, 13], null);
+  expect(piece.programs.map(({ first_place, ranks_per_row, rows }) => [first_place, ranks_per_row, rows])).toEqual([
+    [8, 1, 4],
+    [12, 4, 1],
+  ]);
+  expect(piece.nodes).toEqual(['c', 'c', 'c', 'c', 'd']);
+  // A sum comes as a code.
+  put(grid, 0, 0, 7);
+  expect(valuesOf(laid(grid), { row: 0, column: 0 }).count).toBe(4);
 });

@@ -51,7 +51,11 @@ describe('address', () => {
     lanesFrom: {},
     window: null,
     recent_s: null,
+    rows: 'p99',
+    open: [128, 255],
     partners: [],
+    box: null,
+    boxLines: [],
     folded: false,
     messages: false,
     weight: 'time',
@@ -81,7 +85,16 @@ describe('address', () => {
   });
 
   test('what a timeline shows is in its own address only', () => {
-    const shown: View = { ...full, page: 'timeline', window: [86_000_000, 86_600_000], partners: ['0:2', '0:5'], folded: true, messages: true };
+    const shown: View = {
+      ...full,
+      page: 'timeline',
+      window: [86_000_000, 86_600_000],
+      partners: ['0:2', '0:5'],
+      folded: true,
+      messages: true,
+      box: [2_000_000, 86_000_000],
+      boxLines: ['0:2', '0:5/1'],
+    };
     expect(split(formatView(shown))).toEqual(shown);
     expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'timeline', rank: '0:3', window: [5, 9], partners: ['0:2'] })).toBe(
       'r/heat/timeline?rank=0:3&t=5..9&with=0:2',
