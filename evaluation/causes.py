@@ -40,7 +40,8 @@ class Truth:
 
     function: str
     rank: int
-    kind: str | RecurrenceKind = "own code"
+    kind: str | RecurrenceKind = "off its core"
+    """Cause of the delays: they sleep, and no look at the node sees in what."""
     waiting: str | None = None
     """Cause of the others' waits."""
     metric: str = "exclusive"
@@ -73,8 +74,8 @@ SCENARIOS = {
     # How long 256 MB take is the machine's affair.
     "more_bytes": Truth("MPI_Send", 0, "more bytes", waiting="more bytes", least_us=20_000),
     "own_code": Truth("relax", 1),
-    # Nobody flags its calls of 180 ms, but the waits for them.
-    "ordinary_call": Truth("refine", 1, waiting="late at collective", least_us=100_000, is_flagged=False),
+    # Nobody flags its calls of 180 ms, but the waits for them; the flight recorder keeps no counters.
+    "ordinary_call": Truth("refine", 1, "own code", waiting="late at collective", least_us=100_000, is_flagged=False),
 }
 """By their names in ``examples/scenarios/scenarios.c``."""
 

@@ -27,6 +27,7 @@ SAMPLES = {
     "begin_us": "1700000000000000",
     "length_us": "60000000",
     "namespace": "application",
+    "line": "0:0",
 }
 """Of the arguments that an endpoint cannot do without."""
 

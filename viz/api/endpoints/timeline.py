@@ -222,8 +222,8 @@ class SelectionAnswer(Answer, frozen=True, kw_only=True):
 def timeline_functions(run: ServedRun, wanted: SelectionParameters) -> SelectionAnswer:
     """Return what functions took in a range of time, on some ranks or threads, of the calls that are kept."""
     first, last = wanted.from_us, wanted.to_us
-    if last <= first:
-        raise ConfigError(f"to_us={last}: not after from_us={first}; exchange the two")
+    if last < first:
+        raise ConfigError(f"to_us={last}: before from_us={first}; exchange the two")
     lines: list[SelectedLine] = []
     times: list[FunctionTime] = []
     merged = 0

@@ -1313,7 +1313,7 @@ export interface components {
         Problem: "departure" | "global drift" | "local drift" | "not a number";
         /**
          * NodeCost
-         * @description Finding about a node that cost its ranks time.
+         * @description Finding about a node that cost its ranks time, or memory.
          */
         NodeCost: {
             node: string;
