@@ -75,7 +75,9 @@ SCENARIOS = {
     "more_bytes": Truth("MPI_Send", 0, "more bytes", waiting="more bytes", least_us=20_000),
     "own_code": Truth("relax", 1),
     # Nobody flags its calls of 180 ms, but the waits for them; the flight recorder keeps no counters.
-    "ordinary_call": Truth("refine", 1, "own code", waiting="late at collective", least_us=100_000, is_flagged=False),
+    "ordinary_call": Truth(
+        "refine", 1, "own code", waiting="late at collective", least_us=100_000, is_flagged=False
+    ),
 }
 """By their names in ``examples/scenarios/scenarios.c``."""
 

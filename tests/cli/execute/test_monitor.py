@@ -64,7 +64,9 @@ def test_two_ranks_on_one_core_are_oversubscribed(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert done.stdout == ""
     # On a busy machine the process that starts them waits for its core, too.
-    assert re.search(r"oversubscribed: ([23]) threads of \1 processes,?(?: 2 at a time,)? share 1 core", done.stderr), done.stderr
+    assert re.search(
+        r"oversubscribed: ([23]) threads of \1 processes,?(?: 2 at a time,)? share 1 core", done.stderr
+    ), done.stderr
     assert "start 1 rank here" in done.stderr
     assert re.search(r"^MPI 000 - PID \d+ - Node .* - CPUs allowed: \[\d+\]$", done.stderr, re.MULTILINE)
     assert re.search(r"^MPI 001 - ", done.stderr, re.MULTILINE)
