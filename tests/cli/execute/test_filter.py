@@ -69,8 +69,8 @@ def test_advice_saves_what_it_says(analysed: Path, tmp_path: Path) -> None:
     assert [f["name"].partition(" ")[0] for f in advice["functions"] if f["is_excluded"]] == ["norm"]
     assert advice["saved_rows"] == 2 * 200 * 40
     rows = trace(tmp_path, TAU_ADIOS2_SELECT_FILE=str(tmp_path / "select"))
-    # A pause of Python of a millisecond is a further row, on a busy machine.
-    assert rows == pytest.approx(advice["rows"] - advice["saved_rows"], abs=10)
+    # On a busy machine more calls last a millisecond, and what is counted in each are some rows.
+    assert rows == pytest.approx(advice["rows"] - advice["saved_rows"], abs=200)
 
 
 def test_table_and_summary_for_people(analysed: Path, tmp_path: Path) -> None:

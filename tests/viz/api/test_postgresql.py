@@ -28,6 +28,8 @@ SAMPLES = {
     "length_us": "60000000",
     "namespace": "application",
     "line": "0:0",
+    "from_us": "1700000000000000",
+    "to_us": "1700000060000000",
 }
 """Of the arguments that an endpoint cannot do without."""
 

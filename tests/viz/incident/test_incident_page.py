@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 LISTED = 30
+SHOWS_INCIDENTS = """wanted => {
+  const findings = [...document.querySelectorAll('[data-finding]')].map(line => line.dataset.finding)
+  const incidents = new Set(findings.filter(id => id.startsWith('I')))
+  return incidents.size === wanted.length && wanted.every(id => incidents.has(id))
+}"""
 
 
 @pytest.fixture(scope="package")
@@ -300,9 +305,9 @@ def test_the_overview_has_the_time_of_each_step_with_incidents_and_chooses_steps
     within = chosen[0].start_us, chosen[-1].end_us
     listed = Incidents(provenance.reader).page(LISTED, times=within)
     assert 0 < listed.total < Incidents(provenance.reader).page(limit=1).total
+    # The list follows the address, which says what was chosen first.
+    page.wait_for_function(SHOWS_INCIDENTS, arg=sorted(one.id for one in listed.incidents), polling=33)
     settled(page)
-    ids = page.locator("[data-finding]").evaluate_all("lines => lines.map(line => line.dataset.finding)")
-    assert {one for one in ids if one.startswith("I")} == {one.id for one in listed.incidents}
     worst = origins(provenance.reader, "rank", 1, within).origins[0]
     assert page.locator(".ranks [data-rank]").first.get_attribute("data-rank") == f"0:{worst.rank}"
     page.get_by_label("What is shown over steps").select_option("ranks")
