@@ -106,8 +106,20 @@ def test_the_program_runs_where_the_launcher_is_killed_as_it_starts_the_analysis
     assert run.end() == CODE, run.output
     assert (tmp_path / "ended").exists(), run.output
     if run.info.state != "finished":
-        assert "the analysis has ended early (signal 9); the program goes on" in run.output
+        assert "the analysis has ended early (signal 9)" in run.output
         assert run.info.exit_code == CODE
+
+
+@pytest.mark.parametrize("after_s", first(2, [0.0, 0.05, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2]))
+def test_the_program_runs_where_the_launcher_is_killed_before_it_has_begun_that(
+    start: Start, tmp_path: Path, after_s: float
+) -> None:
+    run = start("--no-dashboard", "--", *program(tmp_path))
+    kill_early(run, TITLE, after_s)
+    assert run.end() == CODE, run.output
+    assert (tmp_path / "ended").exists(), run.output
+    assert "Traceback" not in run.output
+    assert run.info.exit_code == CODE
 
 
 def test_the_program_runs_without_analysis_where_that_cannot_begin(start: Start, tmp_path: Path) -> None:
