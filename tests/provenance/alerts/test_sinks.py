@@ -108,6 +108,7 @@ def test_a_sink_that_fails_in_another_way_than_it_says_is_asked_again(
 
     alerts = SinkQueue(Sink("odd one", take), reported.append)
     alerts.put(b"{}")
+    until(lambda: len(reported) == 2)
     alerts.stop()
     assert got == [b"{}"]
     assert reported == [
