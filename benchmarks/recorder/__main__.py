@@ -3,6 +3,7 @@ halo's run time, alone and with the whole analysis on the same cores.
 
     python -m benchmarks.recorder [--only events|hooks|openmp|halo] [--rounds N] [--json]
     python -m benchmarks.recorder --apps NAME COMMAND 'COMMAND WITH HOOKS' [--apps ...] [--rounds N]
+    python -m benchmarks.recorder --delays NAME 'COMMAND WITH HOOKS' [--delays ...] [--rounds N] [--seed N]
 
 Needs an mpicc: that of the mpich wheel, or another one on the PATH. TAU is measured where a tau_exec for
 this MPI is on the PATH. Kinds take turns, so that other work on the machine falls on all alike. On a quiet
@@ -28,6 +29,7 @@ from typing import Any, Self
 
 from benchmarks.measuring import cost_of, processes
 from benchmarks.recorder.apps import apps, apps_table
+from benchmarks.recorder.delays import as_json, delays, delays_table
 from chimbuko.capture.follow.space import MEMORY
 
 HERE = Path(__file__).resolve().parent
@@ -53,12 +55,24 @@ def main() -> int:
         metavar=("NAME", "COMMAND", "HOOKED"),
         help="measure a program instead, without and with hooks; {trace} is where 'chimbuko trace' goes",
     )
+    parser.add_argument(
+        "--delays",
+        nargs=2,
+        action="append",
+        metavar=("NAME", "HOOKED"),
+        help="inject delays into a program, which begins the command, and see how many of them are found",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the places of delays")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true", dest="as_json")
     options = parser.parse_args()
     if options.apps:
         of_apps = apps(options.apps, options.rounds)
         print(json.dumps(of_apps) if options.as_json else apps_table(of_apps))
+        return 0
+    if options.delays:
+        of_delays = delays(options.delays, options.rounds, options.seed)
+        print(as_json(of_delays) if options.as_json else delays_table(of_delays))
         return 0
     found: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="chimbuko-recorder-") as name:

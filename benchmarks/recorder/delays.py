@@ -32,8 +32,8 @@ from chimbuko.runtime.runs.directory import RunDirectory
 SOURCE = Path(__file__).with_suffix(".c")
 LEAST_SHARE = 0.01
 SHORTEST_S, LONGEST_S = 0.010, 0.030
-DELAYS = 20
-"""Delays of each run."""
+DELAYS = 8
+"""Delays of each run: what a function does 16 times and more counts as ordinary."""
 BEGIN, END = 0.2, 0.95
 """Moments of delays, as shares of the run's length."""
 TOLERANCE_US = 2_000
@@ -182,7 +182,7 @@ def delays_table(results: dict[str, Found]) -> str:
             str(found.delays),
             f"{found.in_function} ({100 * found.in_function / max(found.delays, 1):.0f} %)",
             str(found.in_caller),
-            ", ".join(f"{name} {count}" for name, count in found.missed.most_common()) or "none",
+            ", ".join(f"{name.partition('(')[0]} {count}" for name, count in found.missed.most_common()),
             str(found.other_flags),
         )
         for title, found in results.items()
