@@ -4,7 +4,6 @@ the store.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from chimbuko.ad.handoff.looksfile import LOOKS, LooksFile
 from chimbuko.core.calls.record import Metadata
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.monitor.collector.collector import PERIOD_S, Collector
+from chimbuko.monitor.collector.earlylooks import take_early
 from chimbuko.monitor.collector.expectedranks import ExpectedRanks
 from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.gpus import present_gpus
@@ -61,6 +61,7 @@ class NodeWatch:
     def __init__(self, node: str, broker: RunBroker, is_first: bool, folder: str, streams: Path) -> None:
         self._node, self._is_first = node, is_first
         self._broker = broker
+        self._folder = Path(folder)
         self._expected = ExpectedRanks(folder)
         self._streams = streams
         self._looks: dict[int, LooksFile] = {}
@@ -142,6 +143,7 @@ class NodeWatch:
         try:
             gpus = present_gpus() if self._is_first else None
             with closing(Collector(self._node, self._is_first, gpus)) as collector:
+                collector.remember(take_early(self._folder))
                 self._sample(collector)
         except Exception as error:
             self._give_up(error)
@@ -188,7 +190,7 @@ class NodeWatch:
                 if one.key == PID and one.value.isdecimal() and one.thread == 0:
                     pid = int(one.value)
                     # A stream of another machine, or another container, has numbers that mean nothing here.
-                    if os.path.isdir(f"/proc/{pid}"):
+                    if collector.was_there(pid):
                         self._pids[program, rank] = pid
                         self._looks[pid] = LooksFile(self._streams / f"{program}-{rank}" / LOOKS)
                         collector.watch(Watched(pid, program, rank))

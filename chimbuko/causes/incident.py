@@ -41,6 +41,10 @@ class NodeLoss(msgspec.Struct, frozen=True):
     """Part of that time that lies in no call of the incident."""
 
 
+MOST_ASKED = 64
+"""Most ranks that are asked who waited for a delay: those whose numbers are nearest to that of its rank."""
+
+
 class Incident(msgspec.Struct, frozen=True):
     """Delay with its consequences. Times are µs since the Unix epoch on the trace's clock."""
 
@@ -83,6 +87,8 @@ class Incident(msgspec.Struct, frozen=True):
     """Whether all ranks of the program that are known, and more than one, were stopped together."""
     thread: int = 0
     """Thread of the origin; 0 if it is not on record."""
+    is_partial: bool = False
+    """Whether more ranks may have waited: of those with no abnormal call, ``MOST_ASKED`` were asked."""
     told_before: str = ""
     """Earlier sentence about the incident, before another origin or cause was found; empty for none."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from chimbuko.causes.evidence.evidence import LEAST_UNFLAGGED_SHARE, Evidence
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.incident import Incident
+from chimbuko.causes.incident import MOST_ASKED, Incident
 from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.kinds.peers import SLOW_OPERATION
 from chimbuko.runtime.protocol.messages import WaitsRequest
@@ -21,8 +21,6 @@ WAITS_S = 1.0
 """Time before a delay is asked about: more calls may be flagged yet, and most delays need no question."""
 GIVEN_UP_S = 10.0
 """Time after which a question is given up: flight recorders have forgotten the delay."""
-MOST_RANKS = 64
-"""Most ranks that are asked about a delay: those whose numbers are nearest to that of its rank."""
 RANKS_PER_S = 200.0
 """Most ranks that are asked in a second over all delays, the most costly ones first."""
 
@@ -93,7 +91,7 @@ class Inquiries:
         known = {about.rank, *(one.rank for one in incident.waited)}
         others = sorted(self._scene.ranks[program] - known, key=lambda rank: abs(rank - near))
         begin_us, end_us = about.common_from_us, about.common_to_us
-        ranks = {rank: round(clocks.ahead_us(program, rank, begin_us)) for rank in others[:MOST_RANKS]}
+        ranks = {rank: round(clocks.ahead_us(program, rank, begin_us)) for rank in others[:MOST_ASKED]}
         least_us = max(LEAST_SHARE * about.excess_us, LEAST_SHARE * LEAST_US)
         own_us = 0.0 if incident.call_id or incident.is_loss else LEAST_UNFLAGGED_SHARE * about.excess_us
         return WaitsRequest(program, begin_us, end_us, least_us, ranks, own_us) if ranks else None

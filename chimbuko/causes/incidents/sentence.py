@@ -35,7 +35,8 @@ def sentence(incident: Incident) -> str:
     if of_threads:
         clauses = [_late(incident, of_threads), *clauses, _waited_there(of_threads)]
     clauses += _waits(incident, [one for one in others if one not in of_threads])
-    return f"{'; '.join(clauses)}: {lost_time(incident.cost_us, incident.ranks)}."
+    least = "at least " if incident.is_partial else ""
+    return f"{'; '.join(clauses)}: {least}{lost_time(incident.cost_us, incident.ranks)}."
 
 
 def recurrence_sentence(recurrence: Recurrence) -> str:
@@ -215,7 +216,8 @@ def _wait(incident: Incident, operation: str, waited: Sequence[Waited]) -> str:
     lost: dict[int, float] = defaultdict(float)
     for one in waited:
         lost[one.rank] += one.lost_us
-    return f"{ranks_in_words(lost)} waited {spread(lost)}{_for_whom(incident)} in {operation}"
+    least = "at least " if incident.is_partial and any(not one.is_flagged for one in waited) else ""
+    return f"{least}{ranks_in_words(lost)} waited {spread(lost)}{_for_whom(incident)} in {operation}"
 
 
 def _for_whom(incident: Incident) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import Flag, is_loss_id
-from chimbuko.causes.incident import Incident, NodeLoss, Waited
+from chimbuko.causes.incident import MOST_ASKED, Incident, NodeLoss, Waited
 from chimbuko.causes.incidents.grouping import (
     Culprit,
     counts,
@@ -296,8 +296,17 @@ class IncidentTracker:
             is_flagged=origin.is_flagged,
             losses=sorted(losses, key=lambda one: (one.id != root, one.begin_us, one.id)),
             thread=origin.thread if is_known else 0,
+            is_partial=self._is_partial(flags),
             is_of_all=len(stopped) > 1 and stopped == self.evidence.ranks[origin.program],
         )
+
+    def _is_partial(self, flags: Iterable[Flag]) -> bool:
+        """Return whether waits of an incident came by asking, and there are more ranks than were asked."""
+        of_program = [flag for flag in flags if flag.loss is None]
+        asked = {flag.rank for flag in of_program if not flag.is_flagged}
+        known = {flag.rank for flag in of_program} - asked
+        ranks = self.evidence.ranks[of_program[0].program] if of_program else set()
+        return bool(asked) and len(ranks) > max(len(asked), MOST_ASKED) + len(known)
 
     def _loss(self, loss: Flag, calls: Iterable[Flag]) -> NodeLoss:
         """Return what a rank lost, of which some is the excess of calls: those of the same incident, and

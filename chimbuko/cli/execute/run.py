@@ -167,7 +167,9 @@ def _recorded(words: tuple[str, ...]) -> tuple[str, ...]:
         # What a text or the standard input holds is a few lines that start something, as a rule.
         is_program = bool(command.script or command.module) and command.package != OURS
         script = Path(command.script)
+        unrecorded = words
     else:
         is_program = script.suffix == ".py" and script.is_file() and not os.access(script, os.X_OK)
+        unrecorded = (sys.executable, *words) if is_program else words
     is_recorded = is_program and not records_itself(script)
-    return (sys.executable, "-m", "chimbuko", "trace", *words) if is_recorded else words
+    return (sys.executable, "-m", "chimbuko", "trace", *words) if is_recorded else unrecorded

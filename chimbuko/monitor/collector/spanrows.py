@@ -10,9 +10,10 @@ from chimbuko.monitor.procfs.systemcalls import NO_CALL
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import ANYBODY, CORE, GPU, NOBODY, NODE, THREAD
 from chimbuko.monitor.sampling.sample import Sample
-from chimbuko.monitor.sampling.span import Span
+from chimbuko.monitor.sampling.span import TICKS_PER_S, Span
 
 MOST = np.iinfo(np.uint32).max
+TICK_US = 1_000_000 // TICKS_PER_S
 
 
 def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
@@ -35,6 +36,29 @@ def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
                 begin_us, length_us, one.pid, tid, min(ran_us, MOST), _us(one.waited_s or 0.0),
                 _us(one.system_s), one.minor_faults, one.major_faults, min(slices, MOST), one.migrations,
                 one.processor, NO_CALL, one.state.encode(),
+            )
+        )  # fmt: skip
+    return np.array(rows, THREAD)
+
+
+def first_rows(last: Sample, sample: Sample, since_ticks: int) -> Rows:
+    """THREAD rows of threads that began since a time and before ``last``, which has them not; each from its
+    beginning.
+    """
+    rows = []
+    for tid, one in sample.threads.items():
+        before = last.threads.get(tid)
+        is_known = before is not None and before.start_ticks == one.start_ticks
+        if is_known or not since_ticks <= one.start_ticks < last.boot_ticks:
+            continue
+        length_us = (sample.boot_ticks - one.start_ticks) * TICK_US
+        system_us = one.system_ticks * TICK_US
+        ran_us = system_us + one.user_ticks * TICK_US if one.ran_ns is None else one.ran_ns // 1000
+        rows.append(
+            (
+                sample.wall_us - length_us, min(length_us, MOST), one.pid, tid, min(ran_us, MOST),
+                (one.waited_ns or 0) // 1000, system_us, one.minor_faults, one.major_faults,
+                min(one.slices or 0, MOST), 0, one.processor, NO_CALL, one.state.encode(),
             )
         )  # fmt: skip
     return np.array(rows, THREAD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incidents.sentence import recurrence_sentence, sentence
@@ -47,6 +48,20 @@ def test_waits_for_nobody_on_record() -> None:
     assert told(flag("MPI_Barrier()", 0, 0, 51), flag("MPI_Barrier()", 1, 10, 51)) == [
         "ranks 0 and 1 waited 40 ms to 50 ms in MPI_Barrier: 90 ms lost on 2 ranks together."
     ]
+
+
+def test_of_more_ranks_than_are_asked_the_waits_are_the_least() -> None:
+    late = flag("compute", 0, 0, 100)
+    asked = [
+        replace(flag("MPI_Recv()", rank, 0, 101, received_from=[0]), is_flagged=False) for rank in (1, 2)
+    ]
+    for ranks, least in ((65, ""), (66, "at least ")):
+        tracker = IncidentTracker()
+        tracker.evidence.ranks[0] |= set(range(ranks))
+        tracker.put([late, *asked])
+        (incident,) = tracker.update().incidents
+        assert f"; {least}ranks 1 and 2 waited " in sentence(incident)
+        assert f": {least}299 ms lost on 3 ranks together." in sentence(incident)
 
 
 def test_many_ranks_are_ranges() -> None:

@@ -73,4 +73,6 @@ def test_script_that_records_itself_is_left_to_it(text: str, does: bool, tmp_pat
     script.write_text(text)
     assert records_itself(script) == does
     assert (_recorded((sys.executable, str(script))) == (sys.executable, str(script))) == does
+    # A script by itself is Python's, whoever records it.
+    assert (_recorded((str(script), "1")) == (sys.executable, str(script), "1")) == does
     assert not records_itself(tmp_path / "nowhere.py")

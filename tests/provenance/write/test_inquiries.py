@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.incident import MOST_ASKED
 from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.provenance.write import inquiries
 from chimbuko.provenance.write.inquiries import GIVEN_UP_S, WAITS_S, Inquiries
@@ -100,7 +101,7 @@ def test_the_most_costly_ones_go_first_and_what_finds_no_room_is_given_up(
 def test_of_many_ranks_those_beside_are_asked() -> None:
     asking = Asking(ranks=1000)
     (request,) = asking.put(10.0, flag("compute", 500, 0, 100), is_urgent=True)
-    assert len(request.ranks) == inquiries.MOST_RANKS
+    assert len(request.ranks) == MOST_ASKED
     assert set(request.ranks) == set(range(468, 533)) - {500} or max(request.ranks) - min(request.ranks) <= 64
 
 

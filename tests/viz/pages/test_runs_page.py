@@ -90,7 +90,7 @@ def test_the_page_shows_the_same(page: Page, served: DashboardProcess) -> None:
     )
     found = listed(served)
     assert [row[0] for row in rows] == list(found)
-    for name, state, _, took, ranks, lost, anomalies, loss, _ in rows:
+    for name, _, state, _, took, ranks, lost, anomalies, loss, _ in rows:
         run = found[name]
         known = run["ranks"] is not None
         assert state == "finished, exit 0" and took == "2:05"

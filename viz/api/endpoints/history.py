@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from chimbuko.core.errors import StoreError
@@ -31,7 +32,8 @@ def history(run: ServedRun) -> HistoryAnswer:
     place = place_of_run(directory, info)
     if place is None:
         return _without(
-            "no index of runs is kept where this run lies; 'chimbuko runs series rebuild' makes one"
+            "No index of runs is kept in the folder of this run. "
+            f"To make one: chimbuko runs series rebuild {shlex.quote(str(directory.path.parent))}"
         )
     try:
         with open_index(place) as index:
@@ -40,7 +42,7 @@ def history(run: ServedRun) -> HistoryAnswer:
     except StoreError as error:
         return _without(str(error))
     if found is None:
-        return _without("this run is not in the index of runs; it gets there when it ends in order")
+        return _without("This run is not in the index of runs. It gets there when it ends in order")
     beside = directory.path.parent
     return HistoryAnswer(
         history=found,

@@ -11,6 +11,7 @@ import type { ListedRun } from '../shared/api/types';
 
 const COLUMNS = [
   { heading: 'run' },
+  { heading: 'program' },
   { heading: 'state' },
   { heading: 'began' },
   { heading: 'took', isNumber: true },
@@ -45,6 +46,7 @@ function cells(run: ListedRun) {
       {run.folder}
       {run.name !== run.folder && ` (${run.name})`}
     </span>,
+    run.program,
     stateOf(run),
     wallClock(run.started_us),
     lengthOf(run),

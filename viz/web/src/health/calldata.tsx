@@ -1,5 +1,5 @@
 import { exact, plural } from '../shared/units/units';
-import { reasons } from './model/health';
+import { missing, reasons } from './model/health';
 import { vitals } from './health';
 import { Empty, Panel } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
@@ -11,6 +11,7 @@ const COLUMNS = [
   { heading: 'calls that it saw', isNumber: true },
   { heading: 'calls analysed', isNumber: true },
   { heading: 'of these not ended', isNumber: true },
+  { heading: 'left out on purpose', isNumber: true },
   { heading: 'missing' },
 ];
 
@@ -38,13 +39,14 @@ export function CallData() {
 
 function cells({ stream, source, seen, analysed, unended, differences }: RankCensus) {
   const text = reasons({ differences });
-  const missing = seen === null ? 'not known' : text || 'nothing';
+  const lost = seen === null ? 'not known' : text || 'nothing';
   return [
     stream,
     source || 'it does not say',
     seen === null ? '–' : exact(seen),
     exact(analysed),
     exact(unended),
-    <span class={text ? 'warn' : undefined}>{missing}</span>,
+    seen === null ? '–' : exact(Math.max(0, seen - analysed - missing({ differences }))),
+    <span class={text ? 'warn' : undefined}>{lost}</span>,
   ];
 }

@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact';
-import { healthAnswer, pipeline } from './model/health';
+import { costAnswer, healthAnswer, pipeline } from './model/health';
 import { vitals } from './health';
+import { budget } from '../overview/overview';
+import { Sentence } from '../shared/parts/sentence';
 import { Empty, Reading } from '../shared/parts/panel';
 import { Agents, SlowRanks } from './agents';
 import { Detector, Metadata, RunDescription } from './description';
@@ -26,7 +28,7 @@ export function Health() {
         <NotKept />
         <Streams />
       </Question>
-      <Question text="Does the analysis slow the program down?">
+      <Question text="Does the analysis slow the program down?" answer={known === null ? '' : costAnswer(known, budget.value.value?.budget ?? null)}>
         <Agents />
         <SlowRanks />
         <OverTime />
@@ -41,11 +43,16 @@ export function Health() {
   );
 }
 
-/** Panels that answer one question. */
-function Question({ text, children }: { text: string; children: ComponentChildren }) {
+/** Panels that answer one question, below the answer in words where there is one. */
+function Question({ text, answer = '', children }: { text: string; answer?: string; children: ComponentChildren }) {
   return (
     <section class="question" aria-label={text}>
       <h2>{text}</h2>
+      {answer !== '' && (
+        <p data-cost>
+          <Sentence text={answer} />
+        </p>
+      )}
       <div class="health-panels">{children}</div>
     </section>
   );

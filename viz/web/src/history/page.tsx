@@ -20,7 +20,7 @@ export function HistoryPage() {
       ) : found === null ? (
         <Reading what="the runs of the series" />
       ) : found.history == null ? (
-        <Empty>It says: {found.why}.</Empty>
+        <Empty>{found.why}.</Empty>
       ) : (
         <div class="history-panels">
           <ChangesPanel found={found} changes={found.history.changes} />

@@ -1,9 +1,9 @@
 /** Headline of a run: what was slow, what it cost, and where. */
 
 import { computed } from '@preact/signals';
-import { incidentsAnswer, metricsAnswer, overviewAnswer } from '../shared/names/answer';
+import { incidentsAnswer, metricsAnswer, overviewAnswer, type Whole } from '../shared/names/answer';
 import { programs, run } from '../shared/session/session';
-import { incidents } from './overview';
+import { budget, functions, incidents, ranking } from './overview';
 import type { Run } from '../shared/api/types';
 
 /** Sentence at the top of the overview; why there is none where the server does not answer. */
@@ -15,6 +15,19 @@ export const headline = computed(() => {
 function answerOf(known: Run): string {
   const found = incidents.value.value;
   if (found === null) return overviewAnswer(known);
-  const slow = found.incidents.length + found.recurrences.length === 0 ? overviewAnswer(known) : incidentsAnswer(found, programs.value);
+  const slow = found.incidents.length + found.recurrences.length === 0 ? overviewAnswer(known) : incidentsAnswer(found, programs.value, whole.value);
   return [...metricsAnswer(found), slow].join(' ');
 }
+
+/** Function and rank because of which most was lost, if the lists are by that, and the time of all threads. */
+const whole = computed<Whole>(() => {
+  const known = budget.value.value?.budget ?? null;
+  const [ranks, names] = [ranking.value.value, functions.value.value];
+  const rank = ranks?.by === 'origin' ? ranks.top[0] : undefined;
+  const name = names?.by === 'origin' ? names.top[0] : undefined;
+  return {
+    total_us: known === null || known.threads === 0 ? null : known.total_us,
+    rank: rank === undefined || rank.value <= 0 || (ranks?.ranks ?? 0) < 2 ? null : { key: `${rank.program}:${rank.rank}`, lost_us: rank.value },
+    function: name === undefined || name.value <= 0 ? null : { name: name.name, lost_us: name.value },
+  };
+});

@@ -59,7 +59,8 @@ export const incidents = question(
   { live: true, keep: true },
 );
 
-const budgetKey = computed(() => (isGlanced.value ? 'budget' : null));
+/** Also asked for by the page that says whether the analysis slows the program down. */
+const budgetKey = computed(() => (isGlanced.value || view.value.page === 'health' ? 'budget' : null));
 export const budget = question(
   () => budgetKey.value,
   (signal) => api.getBudget(signal),

@@ -1,9 +1,12 @@
 /** Health of the analysis, in words. */
 
 import { bytes, count, digits, duration, exact, percent, plural, ratio } from '../../shared/units/units';
-import type { Census, Run, StepSum, StreamHealth, Vital, Vitals } from '../../shared/api/types';
+import type { Budget, Census, Run, StepSum, StreamHealth, Vital, Vitals } from '../../shared/api/types';
 
 const LATE_US = 5e6;
+
+/** Transport of a trace that was analysed when the program had ended. */
+const RECORDED = 'recorded';
 
 /** First sentence of the page: whether the findings can be trusted and, if not, why. They are where the call data is complete. */
 export function healthAnswer(vitals: Vitals): string {
@@ -19,7 +22,7 @@ export function healthAnswer(vitals: Vitals): string {
   const said = [who];
   if (status.lag_us !== null) said.push(`lag ${duration(status.lag_us)}`);
   const share = cpuShare(vitals);
-  if (share !== null) said.push(`agents take ${percent(share)} of a core per rank`);
+  if (share !== null && vitals.transport !== RECORDED) said.push(`agents take ${percent(share)} of a core per rank`);
   if (census.verdict === 'complete') return `Trustworthy: call data complete, ${said.join(', ')}.`;
   return hasEnded ? `Call data: ${census.sentence}; ${said.join(', ')}.` : `No loss known so far: ${said.join(', ')}.`;
 }
@@ -54,6 +57,20 @@ function doubtsOf({ status, sums, agents, census }: Vitals): string[] {
 export function cpuShare({ agent_sums, status, sums }: Vitals): number | null {
   if (agent_sums === null || status.clock_us <= 0 || sums.streams === 0) return null;
   return agent_sums.cpu_s / (status.clock_us / 1e6) / sums.streams;
+}
+
+/** What the analysis cost the program, in a sentence; empty while that is not known. */
+export function costAnswer({ transport, agent_sums, sums }: Vitals, budget: Budget | null): string {
+  if (sums.rows === 0) return '';
+  if (transport === RECORDED) {
+    const took = agent_sums === null ? '' : `, and took ${duration(agent_sums.cpu_s * 1e6)} of CPU time`;
+    return `No: the trace was analysed when it was whole${took}. What recording it cost is not on record.`;
+  }
+  if (budget === null || budget.total_us <= 0) return '';
+  const lost_us = budget.lost.analysis_us;
+  if (!budget.is_sampled) return 'Not known, because no node was sampled.';
+  if (lost_us <= 0) return 'No wait of the program for the analysis is known.';
+  return `Yes: the program waited ${duration(lost_us)} for cores that the analysis had, ${percent(lost_us / budget.total_us)} of the time of its threads.`;
 }
 
 /** One stage on the way of the events from the application to the page. */

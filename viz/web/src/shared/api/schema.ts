@@ -1360,6 +1360,7 @@ export interface components {
             losses: components["schemas"]["NodeLoss"][];
             is_of_all: boolean;
             thread: number;
+            is_partial: boolean;
             told_before: string;
         };
         /**

@@ -21,24 +21,44 @@ export function overviewAnswer(run: Run): string {
   return `${found}; most time lost in ${name}: ${duration(answer.worst_severity_us)}${where}.`;
 }
 
-/** First sentence of the overview, from the incidents of the run. */
-export function incidentsAnswer({ incidents, recurrences, total, cost_us }: IncidentsAnswer, programs: number): string {
-  const recurring_us = recurrences.reduce((sum, one) => sum + one.recurrence.cost_us, 0);
-  const found = [
+/** Where most of the lost time comes from, and the time of all threads; null where that is not known. */
+export interface Whole {
+  total_us: number | null;
+  rank: { key: string; lost_us: number } | null;
+  function: { name: string; lost_us: number } | null;
+}
+
+/** First sentences of the overview: what a node cost where that is more than all incidents, then what these cost, because of what, and the worst. */
+export function incidentsAnswer(found: IncidentsAnswer, programs: number, whole: Whole): string {
+  const { incidents, recurrences, nodes, total, cost_us } = found;
+  const lost_us = cost_us + recurrences.reduce((sum, one) => sum + one.recurrence.cost_us, 0);
+  const share = (us: number): string => `${duration(us)}${whole.total_us !== null && whole.total_us > 0 ? ` (${percent(us / whole.total_us)})` : ''}`;
+  const [node] = nodes;
+  const isNodeFirst = node !== undefined && node.cost_us > lost_us;
+  const before = isNodeFirst
+    ? `${node.kind[0]?.toUpperCase()}${node.kind.slice(1)} on ${node.node}: its threads waited ${share(node.cost_us)} for a core. `
+    : '';
+  const counted = [
     ...(total > 0 || recurrences.length === 0 ? [plural(total, 'incident')] : []),
     ...(recurrences.length > 0 ? [plural(recurrences.length, 'recurring finding')] : []),
   ];
-  const all = `${found.join(' and ')} lost ${duration(cost_us + recurring_us)} in all`;
-  const worst = incidents[0];
+  const all = `${before}${counted.join(' and ')} lost ${share(lost_us)}`;
+  const [worst] = incidents;
   const [recurring] = recurrences;
-  if (recurring !== undefined && recurring.recurrence.cost_us > (worst?.cost_us ?? 0)) {
+  const largest_us = Math.max(worst?.cost_us ?? 0, whole.function?.lost_us ?? 0);
+  if (recurring !== undefined && recurring.recurrence.cost_us > largest_us) {
     const { function: name, kind, cost_us: cost } = recurring.recurrence;
-    return `${all}; most by a recurring finding, ${name === '' ? kind : `${kind} of ${shorten(name, 40).text}`}: ${duration(cost)}.`;
+    return `${all}, most by a recurring finding, ${name === '' ? kind : `${kind} of ${shorten(name, 40).text}`}: ${duration(cost)}.`;
   }
   if (worst === undefined) return `${all}.`;
   const place = worst.rank === null ? '' : ` on ${ranked(`${worst.program}:${worst.rank}`, programs)}`;
   const what = `${originName(worst, 40)}${place}`;
-  return `${all}; most in ${what}: ${duration(worst.cost_us)}.`;
+  if (total === 1 && recurrences.length === 0) return `${all}: ${what}.`;
+  const because = [
+    ...(whole.function === null ? [] : [`${shorten(whole.function.name, 40).text} (${duration(whole.function.lost_us)})`]),
+    ...(whole.rank === null ? [] : [`${ranked(whole.rank.key, programs)} (${duration(whole.rank.lost_us)})`]),
+  ];
+  return `${all}${because.length > 0 ? `, most because of ${because.join(' and ')}` : ''}; the worst: ${what}, ${duration(worst.cost_us)}.`;
 }
 
 /** Function that an incident began in or, where it was no call, its cause: who took a core is known. */

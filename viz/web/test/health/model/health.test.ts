@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { callStrip, cpuShare, healthAnswer, levelFor, losses, pipeline, settings, strips } from '../../../src/health/model/health';
-import type { Agent, Census, Run, Status, Vital, Vitals } from '../../../src/shared/api/types';
+import { callStrip, cpuShare, costAnswer, healthAnswer, levelFor, losses, pipeline, settings, strips } from '../../../src/health/model/health';
+import type { Budget, Agent, Census, Run, Status, Vital, Vitals } from '../../../src/shared/api/types';
 
 const agent: Agent = { name: 'agent-0', node: 'c042', streams: 4, pss_bytes: 99e6, cpu_s: 4, spool_bytes: 4096, lag_s: 0.4, age_s: 3, is_silent: false };
 const status = { state: 'live', sentence: '', clock_us: 100e6, lag_us: 1.2e6, last_step: 99 } as Status;
@@ -35,6 +35,16 @@ const vitals = (more: Partial<Vitals> = {}, of: Partial<Vitals['sums']> = {}, at
   sums: { ...sums, ...of },
 });
 const station = (of: Vitals, name: string) => pipeline(of).find((one) => one.name === name);
+
+describe('what the analysis cost the program', () => {
+  const budget = (analysis_us: number, is_sampled = true) => ({ total_us: 100e6, is_sampled, lost: { analysis_us } }) as Budget;
+  test('is what it waited for cores that the analysis had', () =>
+    expect(costAnswer(vitals(), budget(290e3))).toBe('Yes: the program waited 290 ms for cores that the analysis had, 0.29 % of the time of its threads.'));
+  test('is nothing where no wait is known', () => expect(costAnswer(vitals(), budget(0))).toBe('No wait of the program for the analysis is known.'));
+  test('is not known without samples', () => expect(costAnswer(vitals(), budget(0, false))).toBe('Not known, because no node was sampled.'));
+  test('is nothing of a trace that was whole', () =>
+    expect(costAnswer(vitals({ transport: 'recorded' }), null)).toMatch(/^No: the trace was analysed when it was whole, and took .* of CPU time\./));
+});
 
 describe('the answer', () => {
   test('is yes where nothing is wrong, with what makes it so', () =>

@@ -51,18 +51,35 @@ describe('incidents', () => {
     ok: true,
     incidents,
     recurrences,
+    nodes: [],
     next: null,
     total: 12 * incidents.length,
     cost_us: 3_200_000 * incidents.length,
   });
+  const unknown = { total_us: null, rank: null, function: null };
   test('how many, what they cost, and the worst', () =>
-    expect(incidentsAnswer(found([one]), 1)).toBe('12 incidents lost 3.2 s in all; most in checkpoint on rank 2: 990 ms.'));
+    expect(incidentsAnswer(found([one]), 1, unknown)).toBe('12 incidents lost 3.2 s; the worst: checkpoint on rank 2, 990 ms.'));
+  test('its share of the whole, and because of which function and rank', () => {
+    const whole = { total_us: 32_000_000, rank: { key: '0:3', lost_us: 2_000_000 }, function: { name: 'relax_block', lost_us: 1_500_000 } };
+    expect(incidentsAnswer(found([one]), 1, whole)).toBe(
+      '12 incidents lost 3.2 s (10 %), most because of relax_block (1.5 s) and rank 3 (2 s); the worst: checkpoint on rank 2, 990 ms.',
+    );
+    expect(incidentsAnswer({ ...found([one]), total: 1 }, 1, whole)).toBe('1 incident lost 3.2 s (10 %): checkpoint on rank 2.');
+  });
+  test('a node that cost more than all incidents comes first', () => {
+    const nodes = [{ node: 'n1', kind: 'foreign load', sentence: '', cost_us: 16_000_000, begin_us: 0 }];
+    expect(incidentsAnswer({ ...found([one]), nodes }, 1, { ...unknown, total_us: 32_000_000 })).toBe(
+      'Foreign load on n1: its threads waited 16 s (50 %) for a core. 12 incidents lost 3.2 s (10 %); the worst: checkpoint on rank 2, 990 ms.',
+    );
+  });
   test('an origin that is not on record', () =>
-    expect(incidentsAnswer(found([{ ...one, function: '', kind: 'not explained', rank: null }]), 1)).toContain('; most in a call that is not on record: '));
+    expect(incidentsAnswer(found([{ ...one, function: '', kind: 'not explained', rank: null }]), 1, unknown)).toContain(
+      '; the worst: a call that is not on record, ',
+    ));
   test('what recurs counts', () => {
     const recurring = { id: 'R1', sentence: '', recurrence: { cost_us: 500, kind: 'drift', function: 'step' } } as IncidentsAnswer['recurrences'][number];
-    expect(incidentsAnswer(found([], [recurring]), 1)).toBe('1 recurring finding lost 500 µs in all; most by a recurring finding, drift of step: 500 µs.');
-    expect(incidentsAnswer(found([one], [recurring]), 1)).toContain('; most in checkpoint on rank 2: ');
+    expect(incidentsAnswer(found([], [recurring]), 1, unknown)).toBe('1 recurring finding lost 500 µs, most by a recurring finding, drift of step: 500 µs.');
+    expect(incidentsAnswer(found([one], [recurring]), 1, unknown)).toContain('; the worst: checkpoint on rank 2, ');
   });
 });
 
