@@ -9,6 +9,11 @@ time is what passed.
 With ``--writers`` so many processes at once store the anomalies of ranks of their own, in one run. What they
 take in all by the clock depends on the cores that are idle, so the CPU time of a writer for each anomaly, and
 the time for which all others wait, stand beside it.
+
+On SQLite an anomaly took 101 to 117 µs of CPU time, 56 to 63 of it alone, with one, two or four writers on a
+busy machine (half of that on a quiet one). So a file takes 1.8 times what one writer does, which two reach:
+16,000 a second, where 9,000 nodes with one each are 9,000. Files of their own would gain from the third
+writer on, but each anomaly is inserted once more when they are merged: for such runs there is PostgreSQL.
 """
 
 from __future__ import annotations
