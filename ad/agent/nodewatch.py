@@ -26,8 +26,10 @@ from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import PAYLOAD
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
-PID, TID = "pid", "tid"
-"""Keys of a stream's metadata: the id of its process, and the kernel's id of a thread."""
+PID, TID, BEGAN = "pid", "tid", "Starting Timestamp"
+"""Keys of a stream's metadata: the id of its process, the kernel's id of a thread, and the time at which the
+stream began, in µs.
+"""
 LOOKOUT_S = 0.1
 """Time between two looks for ranks until there is one: each takes 0.3 ms where 500 processes are."""
 SETTLED_S = 0.1
@@ -109,7 +111,7 @@ class NodeWatch:
             self._thread.join(CLOSING_S)
 
     def _note(self, program: int, rank: int, metadata: list[Metadata], records: PackedRecords) -> None:
-        described = [one for one in metadata if one.key in (PID, TID)]
+        described = [one for one in metadata if one.key in (PID, TID, BEGAN)]
         if described:
             self._news.append((program, rank, described))
         heads = records.head_rows()
@@ -186,6 +188,7 @@ class NodeWatch:
     def _learn(self, collector: Collector) -> None:
         while self._news:
             program, rank, metadata = self._news.popleft()
+            began = [one.value for one in metadata if one.key == BEGAN and one.value.isdecimal()]
             for one in metadata:
                 if one.key == PID and one.value.isdecimal() and one.thread == 0:
                     pid = int(one.value)
@@ -193,7 +196,7 @@ class NodeWatch:
                     if collector.was_there(pid):
                         self._pids[program, rank] = pid
                         self._looks[pid] = LooksFile(self._streams / f"{program}-{rank}" / LOOKS)
-                        collector.watch(Watched(pid, program, rank))
+                        collector.watch(Watched(pid, program, rank), int(began[0]) if began else 0)
             for one in metadata:
                 pid = self._pids.get((program, rank), 0)
                 if pid and one.key == TID and one.value.isdecimal():

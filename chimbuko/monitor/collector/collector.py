@@ -12,7 +12,7 @@ import numpy as np
 from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, Costs, CurrentSum, ThreadNames
 from chimbuko.monitor.collector.description import parts_of
 from chimbuko.monitor.collector.fastlooks import FastLooks
-from chimbuko.monitor.collector.fastring import ThreadLook, row_since_start
+from chimbuko.monitor.collector.fastring import TICK_US, Passed, ThreadLook, passed_by, passed_row
 from chimbuko.monitor.collector.keptrows import KEYS, KeptRows
 from chimbuko.monitor.collector.lossfinder import LossesOfThread
 from chimbuko.monitor.collector.spanrows import core_rows, first_rows, gpu_rows, node_rows, thread_rows
@@ -77,12 +77,12 @@ class Collector:
         self._sum = CurrentSum()
         self._growth = MemoryGrowth()
         self._last: Sample | None = None
-        self._early: dict[int, Reading] = {}
-        """Last of what was read of each thread before there was a collector."""
+        self._early: dict[int, list[Reading]] = {}
+        """What was read of each thread before there was a collector."""
         self._since_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_S)
         """Time since which processes count from their beginning, as those of ``attach`` do not."""
-        self._beginnings: set[int] = set()
-        """Processes of which that is to be counted."""
+        self._beginnings: dict[int, int] = {}
+        """Processes of which that is to be counted, each with the time at which its trace begins, in µs."""
         self._standstills = Standstills()
         self._stand_still: dict[int, Standstill] = {}
         """Processes that stand still, or did until they ended."""
@@ -92,15 +92,15 @@ class Collector:
         """Costs of all looks so far."""
         return self._batches.costs
 
-    def watch(self, one: Watched) -> None:
-        """Sample the threads of a rank's process from now on."""
+    def watch(self, one: Watched, began_us: int = 0) -> None:
+        """Sample the threads of a rank's process from now on; its trace began at a time."""
         self._watched[one.pid] = one
         self._expected.pop(one.pid, None)
         self._ranks.add(one.pid)
         self._strangers.discard(one.pid)
         soon_us = time.time_ns() // 1000 + SOON_US
         self._expected = {pid: min(until_us, soon_us) for pid, until_us in self._expected.items()}
-        self._beginnings.add(one.pid)
+        self._beginnings[one.pid] = began_us
         self._names.number(one.pid, one.pid, 0)
         self._looks.add(one.pid)
         self._losses.setdefault(one.pid, (one, LossesOfThread()))
@@ -108,9 +108,10 @@ class Collector:
     def remember(self, readings: Sequence[Reading]) -> None:
         """Take in what was read of processes that may become ranks before there was a collector."""
         self._looks.remember(readings)
-        self._early = {one.tid: one for one in readings}
+        for one in readings:
+            self._early.setdefault(one.tid, []).append(one)
         self._strangers |= {one.pid for one in readings}
-        stats = [parse_stat(one.stat) for one in self._early.values()]
+        stats = [parse_stat(of_thread[0].stat) for of_thread in self._early.values()]
         self._since_ticks = min([self._since_ticks, *(one.start_ticks for one in stats if one is not None)])
 
     def was_there(self, pid: int) -> bool:
@@ -180,13 +181,23 @@ class Collector:
         if not self._beginnings:
             return
         boot_us = time.time_ns() // 1000 - time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
-        gone = [one for one in self._early.values() if one.pid in self._beginnings - sample.processes.keys()]
-        for one in gone:
-            stat = parse_stat(one.stat)
-            self._names.note_gone(self._losses[one.pid][0], one.tid, stat.name if stat is not None else "")
-        found = [row_since_start(one, boot_us) for one in gone]
-        self._rows.add("threads", np.array([row for row in found if row is not None], THREAD))
-        self._rows.add("threads", first_rows(last, sample, self._since_ticks))
+        gone: list[tuple[object, ...]] = []
+        bases: dict[int, Passed] = {}
+        for tid, readings in self._early.items():
+            began_us = self._beginnings.get(readings[0].pid)
+            if began_us is None:
+                continue
+            passed = [(one, stat) for one in readings if (stat := parse_stat(one.stat)) is not None]
+            if before := [both for both in passed if both[0].time_us <= began_us]:
+                bases[tid] = passed_by(*before[-1])
+            if passed and readings[0].pid not in sample.processes:
+                one, stat = passed[-1]
+                base = bases.get(tid, Passed(boot_us + stat.start_ticks * TICK_US))
+                self._names.note_gone(self._losses[one.pid][0], tid, stat.name)
+                ids = one.pid, tid, stat.processor, one.call, stat.state
+                gone.append(passed_row(base, passed_by(one, stat), *ids))
+        self._rows.add("threads", np.array(gone, THREAD))
+        self._rows.add("threads", first_rows(last, sample, self._since_ticks, bases))
         self._beginnings.clear()
 
     def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:

@@ -78,7 +78,7 @@ MOST_READINGS = 16_384
 READINGS_KEPT_US = 300_000_000
 """Time for which they are kept, in µs: where looks are rare so many readings come in an hour only."""
 MUCH_WAITED = 0.2
-MOST_MOVES = 65_535
+MOST_MOVES, MOST_US = 65_535, 2**32 - 1
 LONGEST_US = 500_000
 """Between two readings of a thread that make a row: it was not looked at in between."""
 
@@ -221,19 +221,37 @@ def _row(before: Reading, now: Reading) -> tuple[object, ...] | None:
     )
 
 
-def row_since_start(now: Reading, boot_us: int) -> tuple[object, ...] | None:
-    """THREAD row of a thread from its beginning to a reading, where the node was booted at ``boot_us``."""
-    stat = parse_stat(now.stat)
-    if stat is None:
-        return None
-    began_us, system_us = boot_us + stat.start_ticks * TICK_US, stat.system_ticks * TICK_US
+class Passed(NamedTuple):
+    """What had passed of a thread by a time."""
+
+    time_us: int
+    ran_us: int = 0
+    waited_us: int = 0
+    system_us: int = 0
+    minor_faults: int = 0
+    major_faults: int = 0
+    slices: int = 0
+
+
+def passed_by(now: Reading, stat: TaskStat) -> Passed:
+    """Return what had passed of a thread by a reading, with its ``stat``."""
+    system_us = stat.system_ticks * TICK_US
     ran_us, waited_us, slices = system_us + stat.user_ticks * TICK_US, 0, 0
     if now.times is not None:
         ran_us, waited_us, slices = now.times.ran_ns // 1000, now.times.waited_ns // 1000, now.times.slices
-    return (
-        *(began_us, max(0, now.time_us - began_us), now.pid, now.tid, ran_us, waited_us, system_us),
-        *(stat.minor_faults, stat.major_faults, slices, 0, stat.processor, now.call, stat.state.encode()),
+    faults = stat.minor_faults, stat.major_faults
+    return Passed(now.time_us, ran_us, waited_us, system_us, *faults, slices)
+
+
+def passed_row(
+    base: Passed, now: Passed, pid: int, tid: int, core: int, call: int, state: str
+) -> tuple[object, ...]:
+    """THREAD row of a thread from one time to another; figures as in it."""
+    length_us, ran_us, waited_us, system_us, minor, major, slices = (
+        min(max(0, later - earlier), MOST_US) for earlier, later in zip(base, now, strict=True)
     )
+    figures = length_us, pid, tid, ran_us, waited_us, system_us, minor, major, slices
+    return (base.time_us, *figures, 0, core, call, state.encode())
 
 
 def _moves(before: Reading, now: Reading, is_elsewhere: bool) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
+from chimbuko.monitor.collector.fastring import Passed, passed_row
 from chimbuko.monitor.procfs.systemcalls import NO_CALL
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import ANYBODY, CORE, GPU, NOBODY, NODE, THREAD
@@ -41,9 +43,9 @@ def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
     return np.array(rows, THREAD)
 
 
-def first_rows(last: Sample, sample: Sample, since_ticks: int) -> Rows:
-    """THREAD rows of threads that began since a time and before ``last``, which has them not; each from its
-    beginning.
+def first_rows(last: Sample, sample: Sample, since_ticks: int, bases: Mapping[int, Passed]) -> Rows:
+    """THREAD rows of threads that began since a time and before ``last``, which has them not; each from what
+    had passed of it by its base, or from its beginning.
     """
     rows = []
     for tid, one in sample.threads.items():
@@ -51,16 +53,13 @@ def first_rows(last: Sample, sample: Sample, since_ticks: int) -> Rows:
         is_known = before is not None and before.start_ticks == one.start_ticks
         if is_known or not since_ticks <= one.start_ticks < last.boot_ticks:
             continue
-        length_us = (sample.boot_ticks - one.start_ticks) * TICK_US
+        began_us = sample.wall_us - (sample.boot_ticks - one.start_ticks) * TICK_US
         system_us = one.system_ticks * TICK_US
         ran_us = system_us + one.user_ticks * TICK_US if one.ran_ns is None else one.ran_ns // 1000
-        rows.append(
-            (
-                sample.wall_us - length_us, min(length_us, MOST), one.pid, tid, min(ran_us, MOST),
-                (one.waited_ns or 0) // 1000, system_us, one.minor_faults, one.major_faults,
-                min(one.slices or 0, MOST), 0, one.processor, NO_CALL, one.state.encode(),
-            )
-        )  # fmt: skip
+        waited_us, slices = (one.waited_ns or 0) // 1000, one.slices or 0
+        now = Passed(sample.wall_us, ran_us, waited_us, system_us, one.minor_faults, one.major_faults, slices)
+        ids = one.pid, tid, one.processor, NO_CALL, one.state
+        rows.append(passed_row(bases.get(tid, Passed(began_us)), now, *ids))
     return np.array(rows, THREAD)
 
 

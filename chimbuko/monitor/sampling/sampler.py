@@ -123,7 +123,7 @@ class GroupReader:
                 found = GroupFiles._make(old or new for old, new in zip(found, paths, strict=True))
         if "memory" in groups.controllers and not found.used:
             levels = _levels(self._mount / "memory", groups.controllers["memory"])
-            found = GroupFiles(*_memory(levels, _OLD_MEMORY), found.cpu)
+            found = GroupFiles._make((*_memory(levels, _OLD_MEMORY), found.cpu))
         if "cpu" in groups.controllers:
             levels = _levels(self._mount / "cpu", groups.controllers["cpu"])
             cpu = _throttled(levels, lambda folder: int((folder / "cpu.cfs_quota_us").read_text()) > 0)
