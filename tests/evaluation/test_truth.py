@@ -21,6 +21,7 @@ SHARE = 0.03
 INJECTED = {
     "func_multimodal": 24,
     "mpi_comm_outlier": 20,
+    "multigrid": 40,
     "multiinstance_nompi": 50,
     "simple_workflow": 20,
     "openmp_cpu": 9,

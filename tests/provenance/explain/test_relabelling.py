@@ -20,7 +20,12 @@ from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runtime.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
+from chimbuko.runtime.protocol.messages import (
+    FunctionModel,
+    FunctionStatistics,
+    PathStatistics,
+    RunStatistics,
+)
 from tests.causes.flagged import record as flagged
 from tests.causes.stories import chain
 from tests.provenance.write.test_rollups import OF_CALLS, kept, made_anew
@@ -148,6 +153,17 @@ def test_labels_and_what_goes_with_them_are_replaced(stored: tuple[Engine, Calla
     assert relabel(engine, RUN_ID, judge, is_deleting=False) == Relabelled(5, 0, 0, 0)
     # Another run in the same store stays as it was.
     assert by_id(Provenance(engine, "another")) == before
+
+
+def test_what_was_flagged_on_a_faster_path_stays_flagged(
+    stored: tuple[Engine, Callable[[], Provenance]],
+) -> None:
+    engine, provenance = stored
+    runtimes_us = (60_000.0, 1_000.0, 50_000.0, 70_000.0)
+    slower = PathStatistics(0, ["main", "solve"], 1000, *runtimes_us, *runtimes_us)
+    Writer(engine, RUN_ID).write_statistics(RunStatistics(paths=[slower]))
+    assert relabel(engine, RUN_ID, judge, is_deleting=False) == Relabelled(5, 1, 1, 0)
+    assert by_id(provenance())[CALLS[1].id].label is Label.ANOMALY
 
 
 def test_calls_that_are_abnormal_no_longer_can_be_removed(
