@@ -57,7 +57,7 @@ slow-pages: install chromium ## Tests of pages, whose answers come late, in anot
 live: install ## An MPI program beside a real TAU, with known delays: what is found, lost and paid; twelve minutes.
 	$(BIN)/python -m benchmarks.live
 
-soak: install ## Memory of all processes for half an hour; all around the application is killed, stopped and slowed.
+soak: install ## Memory of all processes for half an hour after a quarter of one; all around the application is killed, stopped and slowed.
 	$(BIN)/python -m tests.integration.memorysoak
 	$(BIN)/python -m pytest -m soak tests/integration
 	$(BIN)/python -m tests.fuzz --seconds 4200

@@ -109,6 +109,41 @@ def func_multimodal(seed: int) -> LabelledRun:
     )
 
 
+def multigrid(seed: int) -> LabelledRun:
+    """A recursive cycle on four levels on 4 ranks, each in an eighth of the time of the one above: at times
+    one on a lower level takes 20 ms longer, half of what is usual on the highest.
+    """
+    usual_us = [40 * MS / 8**level for level in range(4)]
+    quantiles_us = [_law((one,)).upper_quantile_us(TAIL) for one in usual_us]
+
+    def cycle(worker: Worker, number: int, level: int = 0) -> None:
+        if level == len(usual_us):
+            return
+        worker.timeline.enter(worker.thread, "cycle", worker.clock_us)
+        is_delayed = number % 60 == 30 and level == 1 + number // 60 % 3
+        start_us = worker.clock_us + OWN_US * noise(worker.random)
+        runtime_us = usual_us[level] * noise(worker.random) + is_delayed * 20 * MS
+        worker.clock_us = start_us + runtime_us
+        worker.timeline.call(
+            worker.thread,
+            "smooth",
+            start_us,
+            worker.clock_us,
+            usual_us[level],
+            quantiles_us[level],
+            is_delayed,
+        )
+        cycle(worker, number, level + 1)
+        worker.clock_us += OWN_US * noise(worker.random)
+        worker.timeline.leave(worker.thread, "cycle", worker.clock_us)
+
+    def cycles(worker: Worker) -> None:
+        for number in range(600):
+            cycle(worker, number)
+
+    return _programs(seed, [(0, rank, "multigrid") for rank in range(4)], 1, cycles)
+
+
 def multiinstance_nompi(seed: int) -> LabelledRun:
     """Two instances of one program."""
     return _programs(
@@ -300,6 +335,7 @@ def kernels_run(
 
 INJECTIONS: dict[str, Callable[[int], LabelledRun]] = {
     "func_multimodal": func_multimodal,
+    "multigrid": multigrid,
     "mpi_comm_outlier": mpi_comm_outlier,
     "mpi_threaded_comm_outlier": mpi_threaded_comm_outlier,
     "multiinstance_nompi": multiinstance_nompi,

@@ -6,8 +6,10 @@ without I/O.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -160,7 +162,7 @@ class Agent:
 
     def run(self, should_stop: StopSignal) -> None:
         """Read all streams to their end; live, look for new ones until asked to stop."""
-        link = threading.Thread(target=self._keep_linked, name="broker link", daemon=True)
+        link = threading.Thread(target=self._serve_link, name="broker link", daemon=True)
         link.start()
         folder = Path(self._spec.live_folder) if self._is_live else None
         alarm = Alarm(folder, TICK_S, (self._forks.reports,))
@@ -256,6 +258,16 @@ class Agent:
             self._statistics.let_inherit(stream)
             stream.give_up()
         return orphans
+
+    def _serve_link(self) -> None:
+        """Keep the link; where that fails, end the agent as if it was killed: another one goes on from what
+        is saved, while this one would read on, and nothing that it found would ever arrive.
+        """
+        try:
+            self._keep_linked()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
 
     def _keep_linked(self) -> None:
         """Exchange with the broker until everything is delivered."""

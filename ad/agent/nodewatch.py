@@ -4,7 +4,6 @@ the store.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from chimbuko.ad.handoff.looksfile import LOOKS, LooksFile
 from chimbuko.core.calls.record import Metadata
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.monitor.collector.collector import PERIOD_S, Collector
+from chimbuko.monitor.collector.earlylooks import take_early
 from chimbuko.monitor.collector.expectedranks import ExpectedRanks
 from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.gpus import present_gpus
@@ -26,8 +26,10 @@ from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import PAYLOAD
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
-PID, TID = "pid", "tid"
-"""Keys of a stream's metadata: the id of its process, and the kernel's id of a thread."""
+PID, TID, BEGAN = "pid", "tid", "Starting Timestamp"
+"""Keys of a stream's metadata: the id of its process, the kernel's id of a thread, and the time at which the
+stream began, in µs.
+"""
 LOOKOUT_S = 0.1
 """Time between two looks for ranks until there is one: each takes 0.3 ms where 500 processes are."""
 SETTLED_S = 0.1
@@ -61,6 +63,7 @@ class NodeWatch:
     def __init__(self, node: str, broker: RunBroker, is_first: bool, folder: str, streams: Path) -> None:
         self._node, self._is_first = node, is_first
         self._broker = broker
+        self._folder = Path(folder)
         self._expected = ExpectedRanks(folder)
         self._streams = streams
         self._looks: dict[int, LooksFile] = {}
@@ -108,7 +111,7 @@ class NodeWatch:
             self._thread.join(CLOSING_S)
 
     def _note(self, program: int, rank: int, metadata: list[Metadata], records: PackedRecords) -> None:
-        described = [one for one in metadata if one.key in (PID, TID)]
+        described = [one for one in metadata if one.key in (PID, TID, BEGAN)]
         if described:
             self._news.append((program, rank, described))
         heads = records.head_rows()
@@ -142,6 +145,7 @@ class NodeWatch:
         try:
             gpus = present_gpus() if self._is_first else None
             with closing(Collector(self._node, self._is_first, gpus)) as collector:
+                collector.remember(take_early(self._folder))
                 self._sample(collector)
         except Exception as error:
             self._give_up(error)
@@ -184,14 +188,15 @@ class NodeWatch:
     def _learn(self, collector: Collector) -> None:
         while self._news:
             program, rank, metadata = self._news.popleft()
+            began = [one.value for one in metadata if one.key == BEGAN and one.value.isdecimal()]
             for one in metadata:
                 if one.key == PID and one.value.isdecimal() and one.thread == 0:
                     pid = int(one.value)
                     # A stream of another machine, or another container, has numbers that mean nothing here.
-                    if os.path.isdir(f"/proc/{pid}"):
+                    if collector.was_there(pid):
                         self._pids[program, rank] = pid
                         self._looks[pid] = LooksFile(self._streams / f"{program}-{rank}" / LOOKS)
-                        collector.watch(Watched(pid, program, rank))
+                        collector.watch(Watched(pid, program, rank), int(began[0]) if began else 0)
             for one in metadata:
                 pid = self._pids.get((program, rank), 0)
                 if pid and one.key == TID and one.value.isdecimal():

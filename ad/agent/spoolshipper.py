@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
-from chimbuko.ad.calls.selection import NodeBudget
+from chimbuko.ad.calls.selection import AgentBudget
 from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.shortage import StreamPart
@@ -121,7 +121,7 @@ class StreamBudgets:
 
     def __init__(self, streams: list[StreamHandle]) -> None:
         self._streams = streams
-        self._budget = NodeBudget()
+        self._budget = AgentBudget()
         self._offered: dict[str, Int64Array] = {}
         """Number of calls of each severity that each stream had found in all, at the last look."""
         self._looked_at = time.monotonic()

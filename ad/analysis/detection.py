@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.ad.analysis.pathlimits import PathLimits
 from chimbuko.ad.analysis.streamstatistics import StreamStatistics, Timers
 from chimbuko.ad.calls.callpaths import CallPaths
 from chimbuko.ad.calls.leftout import LeftOutCallees
@@ -39,6 +40,7 @@ class Detection:
         self._use_inclusive = config.metric == "inclusive"
         self.statistics = StreamStatistics(self.schema, self._use_inclusive, config.is_frozen)
         self.limits = FunctionLimits(detector, config)
+        self._on_paths = PathLimits(detector, config)
         self.left_out = LeftOutCallees()
         self._named = 0
         self._is_wanted = np.zeros(0, np.uint8)
@@ -59,10 +61,12 @@ class Detection:
             self.limits.reserve(stacks.timers)
             self.limits.forget(timers)
             self.statistics.begin_apart(timers)
-            self.usual.forget(paths.of_functions(timers))
+            changed = paths.of_functions(timers)
+            self.usual.forget(changed)
+            self._on_paths.forget(changed)
 
     def step(
-        self, stacks: CallStacks, names: StreamNames, landmarks: Int32Array = NO_ROWS
+        self, stacks: CallStacks, names: StreamNames, paths: CallPaths, landmarks: Int32Array = NO_ROWS
     ) -> tuple[int, Selection]:
         """Learn from and judge the calls that ended in a step; return their number, and those to record.
 
@@ -70,7 +74,9 @@ class Detection:
         record although they are ordinary.
         """
         self._note_names(stacks.timers, names)
+        self._on_paths.find(paths, self.usual, names)
         completed, timers = self.statistics.learn(stacks)
+        self._on_paths.learn(stacks)
         seen = self.statistics.seen(timers)
         is_due = self.limits.due(timers, seen, self.statistics.extremes[timers])
         due = timers[is_due]
@@ -107,6 +113,7 @@ class Detection:
         limits = self.limits
         looked_at = self._is_wanted.copy()
         looked_at[timers[limits.may_be_exceeded(timers, self.statistics.extremes[timers])]] = 1
+        looked_at[self._on_paths.functions(self.statistics.extremes[:, 1])] = 1
         if len(self._flagged) < stacks.count:
             self._flagged = np.empty(len(stacks.calls), np.int32)
         typical = np.empty(len(looked_at), np.int32)
@@ -117,6 +124,7 @@ class Detection:
             self._use_inclusive,
             limits.edges_us,
             limits.expected_us,
+            self._on_paths.edges_us,
             self._flagged,
             typical,
         )
@@ -159,7 +167,9 @@ class Detection:
 
     def _verdicts(self, calls: Rows) -> Verdicts:
         timers = calls["function"].astype(np.int64)
-        return self.limits.judge(timers, self._runtimes_us(calls), partial(self.usual.expected_us, calls))
+        runtimes_us = self._runtimes_us(calls)
+        said = self.limits.judge(timers, runtimes_us, partial(self.usual.expected_us, calls))
+        return self._on_paths.judged(calls, runtimes_us, said)
 
     def _runtimes_us(self, calls: Rows) -> Float64Array:
         inclusive_us = calls["exit"] - calls["entry"]

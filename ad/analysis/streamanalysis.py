@@ -210,7 +210,7 @@ class StreamAnalysis:
     def _judge(self, on_paths: _OnPaths) -> _Judged:
         built = on_paths.of
         marks = landmarks(built.of.notes, built.stacks.message_calls, built.stacks.calls)
-        completed, selection = self._detection.step(built.stacks, built.of.names, marks)
+        completed, selection = self._detection.step(built.stacks, built.of.names, self._paths, marks)
         return _Judged(built, completed, selection)
 
     def _select(self, judged: _Judged) -> _Selected:

@@ -160,7 +160,14 @@ class StreamStatistics:
         self.extremes[:] = _UNSEEN
         if len(self._apart):
             label.learn_apart(
-                stacks.calls, stacks.count, stacks.is_named, self._rows_apart, self._buckets_at, self._apart
+                stacks.calls,
+                stacks.count,
+                stacks.is_named,
+                self._rows_apart,
+                False,
+                self._use_inclusive,
+                self._buckets_at,
+                self._apart,
             )
         completed = label.learn(
             stacks.calls,

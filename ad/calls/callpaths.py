@@ -114,6 +114,11 @@ class CallPaths:
         return np.isin(self._table.rows["function"], timers).nonzero()[0]
 
     @property
+    def functions(self) -> Rows:
+        """Functions of the paths, by timer id."""
+        return self._table.rows["function"]
+
+    @property
     def count(self) -> int:
         """Number of paths."""
         return len(self._table.rows)

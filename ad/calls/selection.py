@@ -4,7 +4,7 @@
 a certain number per period. It is a token bucket per function, filled by trace time, so that the same calls
 are kept whenever, and by however many agents, the trace is analysed.
 
-``NodeBudget`` decides it for all functions of a live node at once, where the store cannot take all that is
+``AgentBudget`` decides it for all functions of a live node at once, where the store cannot take all that is
 found: the costliest calls are recorded.
 """
 
@@ -183,11 +183,11 @@ SAVED_S = 10.0
 """Time in seconds for which a node may save what it does not use of its budget, or be ahead of it."""
 
 
-class NodeBudget:
-    """Budget of abnormal calls of one node, where the store cannot take all that nodes find.
+class AgentBudget:
+    """Budget of abnormal calls of one agent, where the store cannot take all that agents find.
 
     It says from which severity calls are recorded, so that these are the costliest, and that nothing is left
-    out while the node finds less than its budget.
+    out while the agent finds less than its budget.
     """
 
     def __init__(self) -> None:
@@ -208,7 +208,7 @@ class NodeBudget:
         passed_s
             Length of that period.
         per_s
-            Calls per second that the store takes of this node; None for all.
+            Calls per second that the store takes of this agent; None for all.
         """
         if per_s is None:
             self._room, self._at = inf, 0

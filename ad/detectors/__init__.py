@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from chimbuko.core.arrays import BoolArray, Float64Array
+from chimbuko.core.arrays import BoolArray, Float64Array, Int64Array
 from chimbuko.core.config import AnalysisConfig, detector_entry
 from chimbuko.core.plugins import imported
 from chimbuko.core.statistics.schema import TableSchema
@@ -67,6 +67,13 @@ class Verdicts(msgspec.Struct, frozen=True):
     """Threshold of each call's function."""
     is_costly: BoolArray
     """Whether each differs from what was expected by the least difference that counts."""
+
+    def replaced(self, at: Int64Array, by: Verdicts, is_taken: BoolArray) -> Verdicts:
+        """Return verdicts of which those ``at`` some calls are those of ``by`` that are taken."""
+        columns = {name: getattr(self, name).copy() for name in self.__struct_fields__}
+        for name, column in columns.items():
+            column[at] = getattr(by, name)[is_taken]
+        return Verdicts(**columns)
 
     def upheld(self, is_upheld: BoolArray) -> Verdicts:
         """Return verdicts in which these calls are abnormal too, if they lost enough: they reach the

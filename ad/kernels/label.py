@@ -171,28 +171,35 @@ def learn_apart(
     count: int,
     is_named: npt.NDArray[np.uint8],
     rows: npt.NDArray[np.int32],
+    by_path: bool,
+    use_inclusive: bool,
     buckets_at: int,
     table: npt.NDArray[np.float64],
 ) -> None:
-    """Add the completed calls of some functions to a table of their own, with the time of callees that are
-    left out at times.
+    """Add the completed calls of some functions, or on some call paths, to a table of their own, with the
+    time of callees that are left out at times.
 
     Parameters
     ----------
     rows
-        Row of each function in ``table``, or -1; int32[timers].
-    buckets_at
+        Row of each function, or of each path, in ``table``, or -1; int32[timers] or int32[paths].
+    by_path
+        Whether ``rows`` are of paths.
+    use_inclusive, buckets_at
         As for ``learn``.
     table
         Moments of the judged runtime, then other columns; float64[rows, width].
     """
     for call in range(count):
-        row = rows[calls[call].function]
+        number = np.int64(calls[call].path if by_path else calls[call].function)
+        row = rows[number] if number < len(rows) else NONE
         time = calls[call].exit
         if row == NONE or time == 0 or calls[call].doubts != 0 or is_named[calls[call].function] == 0:
             continue
-        exclusive = time - calls[call].entry - calls[call].child_us
-        runtime_us = np.float64(exclusive) + calls[call].at_times_us
+        inclusive = time - calls[call].entry
+        runtime_us = np.float64(inclusive if use_inclusive else inclusive - calls[call].child_us)
+        if not use_inclusive:
+            runtime_us += calls[call].at_times_us
         add_value(table[row, 0:MOMENTS_WIDTH], runtime_us)
         if buckets_at != NO_BUCKETS:
             table[row, buckets_at + bucket_of(runtime_us)] += 1.0
@@ -206,11 +213,12 @@ def choose(
     use_inclusive: bool,
     edges_us: npt.NDArray[np.float64],
     expected_us: npt.NDArray[np.float64],
+    path_edges_us: npt.NDArray[np.float64],
     flagged: npt.NDArray[np.int32],
     typical: npt.NDArray[np.int32],
 ) -> int:
-    """Find the calls that are not ordinary for their function, and the most typical ones; return the number
-    of the former.
+    """Find the calls that are not ordinary for their function or on their call path, and the most typical
+    ones; return the number of the former.
 
     Parameters
     ----------
@@ -221,6 +229,8 @@ def choose(
     expected_us
         Expected runtime of each function, float64[timers]: the ordinary call nearest to it is the most
         typical one.
+    path_edges_us
+        Runtime from which a call on each path is not ordinary there, float64[paths]; further paths have none.
     flagged
         Receives the calls that are not ordinary, int32[count].
     typical
@@ -246,8 +256,10 @@ def choose(
         for edge in range(edges_us.shape[1]):
             if edges_us[function, edge] <= runtime_us:
                 below += 1
+        path = np.int64(calls[call].path)
+        is_beyond = path < len(path_edges_us) and runtime_us >= path_edges_us[path]
         distance_us = abs(runtime_us - expected_us[function])
-        if below % 2 == 0:
+        if below % 2 == 0 or is_beyond:
             flagged[found] = call
             found += 1
         elif distance_us < nearest[function]:

@@ -15,8 +15,10 @@ import socket
 import struct
 import sys
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,10 +48,16 @@ from chimbuko.runtime.process.wakeup import Wakeup
 
 TITLE = "chimbuko.launcher"
 PATIENCE_S = 3600.0
+MOST_LAUNCHERS = 3
+"""Maximum number of launchers, one after the other, of which none has begun the application."""
 _LENGTH = struct.Struct("Q")
 
 _link: socket.socket | None = None
 """Connection of the launcher to its parent; None if there is no such parent."""
+_launchers = 0
+"""Number of launchers so far, the present one included."""
+_parted_us = 0
+"""Time at which the first of them was started."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -92,20 +100,38 @@ class Application(Protocol):
 
 
 def part() -> None:
-    """Go on as the launcher, in a process of its own; without one, in this process."""
-    ours, its = socket.socketpair()
-    score = oom_score_of_application()
-    parent = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError:
+    """Go on as the launcher, in a process of its own; without one, in this process.
+
+    A launcher that was killed before it began the application has another after it.
+    """
+    global _launchers, _parted_us
+    _parted_us = time.time_ns() // 1000
+    for _launchers in range(1, MOST_LAUNCHERS + 1):
+        ours, its = socket.socketpair()
+        score = oom_score_of_application()
+        parent = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError:
+            ours.close()
+            its.close()
+            return
+        if pid == 0:
+            ours.close()
+            _become_launcher(parent, its, score)
+            return
+        its.close()
+        try:
+            code = _Parent(pid, ours).attend(is_last=_launchers == MOST_LAUNCHERS)
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        if code is not None:
+            end_fork(partial(sys.exit, code))
         ours.close()
-        its.close()
-        return
-    if pid:
-        its.close()
-        end_fork(lambda: sys.exit(_Parent(pid, ours).attend()))
-    ours.close()
+
+
+def _become_launcher(parent: int, link: socket.socket, score: int) -> None:
     # Ctrl-C and a lost terminal come by way of the parent, once.
     os.setsid()
     # As if it were killed itself: it must not end the application, as it does when it is asked to end.
@@ -116,7 +142,12 @@ def part() -> None:
     set_oom_score(oom_score(Sacrifice.LAUNCHER))
     setproctitle(TITLE)
     global _link
-    _link = its
+    _link = link
+
+
+def is_left(started_us: int) -> bool:
+    """Whether a run that began then is of an earlier launcher of this command, which began no application."""
+    return _launchers > 1 and started_us >= _parted_us
 
 
 def is_apart() -> bool:
@@ -233,8 +264,11 @@ class _Parent:
         self._is_ours = False
         self._is_reported = False
 
-    def attend(self) -> int:
-        """Wait for application and launcher; return the exit code."""
+    def attend(self, is_last: bool) -> int | None:
+        """Wait for application and launcher; return the exit code, or None where the launcher was killed
+        before it began the application, and is not the last one.
+        """
+        before = {number: signal.getsignal(number) for number in FROM_OTHERS}
         heed(FROM_OTHERS, self._pass_on)
         listening = [self._link.fileno()]
         with Wakeup() as wakeup:
@@ -246,6 +280,10 @@ class _Parent:
                     listening = listening if self._obey() else []
         code = os.waitstatus_to_exitcode(status[1])
         self._launcher = 0
+        if code == -signal.SIGKILL and not self._info and not is_last:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            return None
         ended = self._application.poll() if self._info else code
         if ended == code or (ended is not None and code >= 0 and self._is_ours):
             return shell_code(code)

@@ -21,8 +21,8 @@ from chimbuko.capture.trace.discovery import StreamName, Transport, find_recorde
 from chimbuko.capture.trace.recordedstreams import note_recorded
 from chimbuko.capture.trace.tausettings import application_settings, transport_settings
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.core.errors import ChimbukoError, ServiceError
-from chimbuko.launcher.application import Begun, begin, is_apart
+from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
+from chimbuko.launcher.application import Begun, begin, is_apart, is_left
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import AgentOptions, RunOptions, check_agents
@@ -202,6 +202,10 @@ def _folder(options: RunOptions, config: AnalysisConfig, program: str) -> RunDir
     source = "trace" if options.trace else "replay"
     words = list(options.command) or [f"--{source}", *options.trace, *options.replay]
     folder = options.folder or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{as_folder(program)}"
+    left = RunDirectory(folder.absolute())
+    with suppress(ConfigError):
+        if is_left(left.read_info().started_us):
+            _discard(left)
     return run_with_store(folder, words, config, options.services.store, options.analysis.labels)
 
 

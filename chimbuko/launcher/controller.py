@@ -16,13 +16,15 @@ from chimbuko.launcher.application import Begun, Interrupts
 from chimbuko.launcher.options import AgentOptions
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.runtime.process.failures import Failures, words_of
-from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.lifetime import Sacrifice, log, oom_score
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
-from chimbuko.runtime.process.starting import load
+from chimbuko.runtime.process.starting import Launch, Process, fork_then_load, load
 from chimbuko.runtime.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from chimbuko.launcher.closing import Show
+
+EARLY_LOOKS = "chimbuko.monitor.collector.earlylooks"
 
 
 class Controller:
@@ -55,6 +57,7 @@ class Controller:
         self._failures = Failures(problems)
         self._interrupts = Interrupts() if application is None else application.interrupts
         self._guard = GuardStarter(agents.place.guard, run.logs / "guard.log") if agents.place else None
+        self._early: Process | None = None
         self._has_begun = False
 
     def lead(self, is_relabelling: bool, keep: bool, show: Show) -> int:
@@ -71,6 +74,7 @@ class Controller:
         begun = self._begun
         code = 0
         try:
+            self._look_early()
             self._guard_streams()
             code = self._analyse(is_relabelling, keep, show)
         except Exception as error:
@@ -115,6 +119,17 @@ class Controller:
             with self._failures.survived("the streams have no guard yet"):
                 self._guard.begin(None if self._begun is None else self._begun.application.pid)
 
+    def _look_early(self) -> None:
+        """Have the program's processes looked at until the agent does that."""
+        place = self._agents.place
+        if self._begun is None or place is None or not self._agents.config.node_samples:
+            return
+        log_file = self._run.logs / f"{self._agents.names[0]}.log"
+        score = oom_score(Sacrifice.AGENT)
+        launch = Launch(EARLY_LOOKS, (str(place.folder),), dict(os.environ), log_file, (), score)
+        with self._failures.survived("what slows the program while it begins is not seen"):
+            self._early = fork_then_load(launch)
+
     def _end_replay(self) -> None:
         """End the application of ours whose streams nobody is going to read."""
         if self._begun is not None:
@@ -123,6 +138,9 @@ class Controller:
 
     def _tidy_up(self) -> None:
         """Remove the folder of the streams where no guard has come that would do it."""
+        if self._early is not None:
+            self._early.send_signal(signal.SIGTERM)
+            self._early.wait()
         # What the application has started in the background may still write streams, under its guard.
         if self._guard is not None and self._guard.stop():
             shutil.rmtree(self._guard.folder, ignore_errors=True)

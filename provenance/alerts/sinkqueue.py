@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from chimbuko.provenance.alerts.sink import Sink, SinkError
+from chimbuko.provenance.alerts.sink import Sink
 
 MOST_WAITING = 100
 """Maximum number of alerts that wait; more are left out while a sink does not take them."""
@@ -70,7 +70,8 @@ class SinkQueue:
         for pause_s in (*PAUSES_S, 0.0):
             try:
                 self._sink.take(body)
-            except SinkError as error:
+            except Exception as error:
+                # Whatever it was: the thread goes on, so that later alerts are taken.
                 if not self._is_failing:
                     self._report(f"the {self._sink.name} takes no alerts: {error}; trying again")
                 self._is_failing = True

@@ -40,8 +40,9 @@ HORIZON_US = 60_000_000
 
 FOREVER_US = 1 << 62
 
-MOST_AT_END = 100_000
-"""Most abnormal calls that are judged and explained once more when a run ends, in half a minute."""
+MOST_AT_END = 20_000
+"""Most abnormal calls that are judged and explained once more when a run ends, in a minute: three times, and
+of one node with its looks 600 take a second of CPU time on a busy core (``benchmarks.incidents --flood``)."""
 
 
 class Explained(msgspec.Struct, frozen=True):

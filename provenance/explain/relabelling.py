@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select
 
 from chimbuko.ad.detectors import Verdicts
 from chimbuko.core.arrays import BoolArray, Float64Array
-from chimbuko.core.calls.record import call_id
-from chimbuko.core.config import FEW_CALLS
+from chimbuko.core.calls.record import CLEARLY, call_id
+from chimbuko.core.config import FEW_CALLS, LEAST_CALLS
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import (
     CALLS,
@@ -22,6 +22,8 @@ from chimbuko.provenance.store.tables import (
     FUNCTIONS,
     INCIDENTS,
     MODELS,
+    PATH_STATISTICS,
+    PATHS,
     PROGRAMS,
     RUNS,
     STEPS,
@@ -82,9 +84,10 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
 
     An incident whose origin was flagged stays whole if the origin is abnormal by the model, or held up others
     whose calls were flagged: how often ranks wait for delays says nothing of whether delays are ordinary.
-    Those of its calls that the model takes for ordinary score as much as the threshold. All counts follow
-    from the new labels. A call that is normal now belongs to no incident, unless it is found to have waited
-    for one (``explain``).
+    Those of its calls that the model takes for ordinary score as much as the threshold. So do calls flagged
+    on a call path on which they are clearly shorter than on another one: the model knows no paths. All counts
+    follow from the new labels. A call that is normal now belongs to no incident, unless it is found to have
+    waited for one (``explain``).
 
     Parameters
     ----------
@@ -103,9 +106,12 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
         acquitted = {name for some in judged for name in some.names[~some.verdicts.is_anomaly].tolist()}
         unflagged = {name for some in judged for name in some.names[~some.was_anomaly].tolist()}
         upheld = _upheld(connection, run, acquitted, unflagged)
+        shortest_us = _shortest_of_slowest(connection, run)
         changes: list[Relabelling] = []
         for some in judged:
-            stays = some.was_anomaly & np.isin(some.incidents, upheld)
+            slower_us = shortest_us.get(some.function, 0.0)
+            is_of_faster_path = (some.expected_us > 0.0) & (some.expected_us * CLEARLY <= slower_us)
+            stays = some.was_anomaly & (np.isin(some.incidents, upheld) | is_of_faster_path)
             change = some.changed(some.verdicts.upheld(stays))
             _write(connection, change, version or 0)
             changes.append(change)
@@ -136,6 +142,8 @@ class _Judged(msgspec.Struct, frozen=True):
     was_anomaly: BoolArray
     is_relabelled: BoolArray
     severity_us: Float64Array
+    expected_us: Float64Array
+    """What was expected when each was recorded; 0 where that is not known."""
     incidents: npt.NDArray[np.str_]
     verdicts: Verdicts
 
@@ -179,6 +187,7 @@ def _judged(connection: Connection, run: int, judge: Judge) -> Iterator[_Judged]
                 was_anomaly=was_anomaly,
                 is_relabelled=is_relabelled,
                 severity_us=severity,
+                expected_us=recorded,
                 incidents=np.array([row.incident_id or "" for row in rows]),
                 verdicts=verdicts,
             )
@@ -211,6 +220,20 @@ def _calls(connection: Connection, run: int, function: int) -> Iterator[Any]:
     while rows := connection.execute(statement.where(call.id > last)).all():
         yield rows
         last = rows[-1].id
+
+
+def _shortest_of_slowest(connection: Connection, run: int) -> dict[int, float]:
+    """Return of each function the shortest exclusive runtime on the path on which that is longest, of paths
+    with enough calls.
+    """
+    of_path = and_(PATHS.c.run == PATH_STATISTICS.c.run, PATHS.c.number == PATH_STATISTICS.c.path)
+    statement = (
+        select(PATHS.c.function, func.max(PATH_STATISTICS.c.exclusive_minimum_us))
+        .join_from(PATH_STATISTICS, PATHS, of_path)
+        .where(PATH_STATISTICS.c.run == run, PATH_STATISTICS.c.calls >= LEAST_CALLS)
+        .group_by(PATHS.c.function)
+    )
+    return {row[0]: row[1] for row in connection.execute(statement)}
 
 
 def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> list[str]:

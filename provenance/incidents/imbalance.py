@@ -19,6 +19,10 @@ LEAST_FACTOR = 1.5
 """Factor by which a rank takes longer than the middle one of the others: unequal shares of a grid, and cores
 that are shared, make a third.
 """
+LEAST_EXCESS = 0.1
+"""Share of what the slowest rank takes more that each of the slow ones has to: the mean of those that wait
+long and those that are a little slow says nothing of either.
+"""
 LEAST_CALLS = 20
 FEW_FACTOR, FEW_LOST_US, FEW_RANKS = 2.0, 100_000.0, 3
 """Factor and time by which a rank takes longer in a function of fewer calls, also of one, which only other
@@ -148,6 +152,8 @@ def unequal(times: Mapping[int, FunctionTime]) -> Unequal | None:
     longer = [rank for rank in by_mean[len(others) :] if means[rank] >= least_factor * usual_us]
     if usual_us < LEAST_US or not longer:
         return None
+    least_us_more = LEAST_EXCESS * (means[longer[-1]] - usual_us)
+    longer = [rank for rank in longer if means[rank] - usual_us >= least_us_more]
     usual_us = median(means[rank] for rank in by_mean if rank not in longer)
     calls = sum(times[rank].calls for rank in longer)
     mean_us = sum(times[rank].exclusive_us for rank in longer) / calls

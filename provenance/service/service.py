@@ -56,6 +56,7 @@ from chimbuko.provenance.write.severecalls import SevereCall
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.storyfile import write_story
 from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
+from chimbuko.runtime.protocol.rankclaims import agents_of
 from chimbuko.runtime.protocol.runbroker import Entries, PatientReader, RunBroker
 
 Subscriber = Callable[[StoreEvent, Engine], None]
@@ -122,6 +123,8 @@ class WriterService:
         """What the keeper is to know of what was stored last."""
         self._reader = PatientReader(broker)
         self._budget = StoreBudget(time.monotonic())
+        self._senders: dict[tuple[int, int], str] = {}
+        """Agent that reads each rank, or its node where that is not known."""
         self._entries: dict[Stream, Entries] = {}
         """Entries that came last."""
 
@@ -260,11 +263,16 @@ class WriterService:
         return Committed(time.monotonic(), Stream.RECORDS, sequences, ended, list(written.severe))
 
     def _note_stored(self, batches: Sequence[RecordBatch], took_s: float) -> None:
+        nodes = {(batch.health.program, batch.health.rank): batch.health.node for batch in batches}
+        if new := nodes.keys() - self._senders.keys():
+            agents = agents_of(self._broker, new)
+            self._senders |= {rank: agents.get(rank, nodes[rank]) for rank in new}
         calls = Counter[str]()
         for batch in batches:
             heads = batch.records.head_rows()
             # A second revision is no second call.
-            calls[batch.health.node] += int(((heads.is_anomaly != 0) & (heads.revision == 1)).sum())
+            sender = self._senders[batch.health.program, batch.health.rank]
+            calls[sender] += int(((heads.is_anomaly != 0) & (heads.revision == 1)).sum())
         records = sum(batch.records.count for batch in batches)
         self._budget.stored(calls, records, len(batches), took_s)
 
@@ -274,7 +282,7 @@ class WriterService:
         if self._destination.is_keeper or not self._budget.is_due(now_s):
             return
         client, keys, writer = self._broker.client, self._broker.keys, str(self._destination.writer)
-        per_s = self._budget.per_node(now_s, client.xlen(keys.records))
+        per_s = self._budget.per_agent(now_s, client.xlen(keys.records))
         if per_s is None:
             client.hdel(keys.budgets, writer)
         else:

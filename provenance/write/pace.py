@@ -48,14 +48,15 @@ DRAIN_S = 10.0
 LEAST_SHARE = 0.1
 """Share of its time that is for abnormal calls even where all else takes more."""
 LEAST_SEEN = 0.01
-"""Calls per second of a node below which it is forgotten."""
+"""Calls per second of an agent below which it is forgotten."""
 
 
 class StoreBudget:
-    """Budget of abnormal calls of each node, from what the store was seen to take, and what waits for it.
+    """Budget of abnormal calls of each agent, from what the store was seen to take, and what waits for it.
 
-    A writer that is half idle takes all that comes. One that is not divides among its nodes what it can
-    store: those that find little keep all of it, and the others get equal shares of the rest.
+    A writer that is half idle takes all that comes. One that is not divides among its agents what it can
+    store: those that find little keep all of it, and the others get equal shares of the rest. A node may have
+    several agents, each of which keeps to its own.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -64,7 +65,7 @@ class StoreBudget:
         self._came: Counter[str] = Counter()
         self._records = 0
         self._rates: dict[str, float] = {}
-        """Calls per second of each node."""
+        """Calls per second of each agent."""
         self._records_per_s = self._busy_share = 0.0
         self._sums = np.zeros(6)
         """Sums over transactions: their number, batches, records, squares of these, seconds, and records by
@@ -80,7 +81,7 @@ class StoreBudget:
         Parameters
         ----------
         calls
-            Number of abnormal calls in it, by node.
+            Number of abnormal calls in it, by agent.
         records
             Number of all records in it, with normal calls and second revisions.
         """
@@ -92,9 +93,9 @@ class StoreBudget:
         """Return whether a period is over."""
         return now_s - self._since_s >= BUDGET_PERIOD_S
 
-    def per_node(self, now_s: float, waiting: int) -> float | None:
-        """Return the abnormal calls per second that each node may send from now on, None for all; a period
-        is over.
+    def per_agent(self, now_s: float, waiting: int) -> float | None:
+        """Return the abnormal calls per second that each agent may send from now on, None for all; a
+        period is over.
 
         Parameters
         ----------
@@ -104,9 +105,9 @@ class StoreBudget:
         passed_s = now_s - self._since_s
         kept = math.exp(-passed_s / MEMORY_S)
         new = (1.0 - kept) / passed_s
-        nodes = self._rates.keys() | self._came.keys()
-        rates = {node: kept * self._rates.get(node, 0.0) + new * self._came[node] for node in nodes}
-        self._rates = {node: rate for node, rate in rates.items() if rate > LEAST_SEEN}
+        agents = self._rates.keys() | self._came.keys()
+        rates = {agent: kept * self._rates.get(agent, 0.0) + new * self._came[agent] for agent in agents}
+        self._rates = {agent: rate for agent, rate in rates.items() if rate > LEAST_SEEN}
         self._records_per_s = kept * self._records_per_s + new * self._records
         self._busy_share = kept * self._busy_share + new * max(passed_s - self._waited_s, 0.0)
         record_s = self._record_s
@@ -136,7 +137,7 @@ class StoreBudget:
 
 
 NEAR = 0.8
-"""Share of the largest rate from which a node counts as one that would send more."""
+"""Share of the largest rate from which an agent counts as one that would send more."""
 
 
 def level(rates: list[float], most: float) -> float:

@@ -9,7 +9,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -27,6 +28,7 @@ PACE = 0.5
 """Of the program: it takes twice as long as when it was recorded."""
 SERVICES = 0
 """Number of the node that has them."""
+Started = subprocess.Popen[bytes] | subprocess.Popen[str]
 
 
 class Farm(Outcome):
@@ -40,10 +42,17 @@ class Farm(Outcome):
         Streams of the recorded program for each node, from node 1 on.
     options
         Of ``chimbuko serve``.
+    strike
+        Called with the number of the node for each process of services or an agent as it starts.
     """
 
     def __init__(
-        self, network: Network, folder: Path, parts: Sequence[Sequence[Path]], *options: str
+        self,
+        network: Network,
+        folder: Path,
+        parts: Sequence[Sequence[Path]],
+        *options: str,
+        strike: Callable[[int, Started], object] = lambda node, process: None,
     ) -> None:
         super().__init__(folder)
         self.run = RunDirectory(folder)
@@ -51,6 +60,7 @@ class Farm(Outcome):
         self.nodes = {f"node{number}": number for number in range(1, len(parts) + 1)}
         self._parts = parts
         self._options = options
+        self._strike = strike
         self.services: list[Command] = []
         """One after the other: all but the last were killed."""
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
@@ -79,6 +89,7 @@ class Farm(Outcome):
         with self.network.inside(SERVICES):
             address = self.network.address(SERVICES)
             self.services.append(Command("serve", self.folder, "--bind", address, *options))
+        self._strike(SERVICES, self.services[-1].process)
         self.services[-1].wait_for_line("services are ready")
 
     def kill_services(self) -> None:
@@ -133,9 +144,23 @@ class Farm(Outcome):
                     stderr=subprocess.STDOUT,
                     env={**os.environ, NODE_VARIABLE: node},
                 )
+        self._strike(number, self.agents[node])
 
 
-def kill_tree(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+def kill_early(process: Started, module: str, after_s: float) -> None:
+    """kill -9 of a process of a module below another one, so long after it can be seen, or of none where it
+    is never seen.
+    """
+    while process.poll() is None:
+        for pid in sorted(descendants(process.pid)):
+            if module in command_line(pid):
+                time.sleep(after_s)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                return
+
+
+def kill_tree(process: Started) -> None:
     """A process and all below it, none of which has time for anything."""
     if process.poll() is None:
         for pid in (process.pid, *descendants(process.pid)):

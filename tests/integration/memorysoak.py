@@ -1,6 +1,6 @@
 """Memory of all processes of a run that lasts: a program of two ranks and eight threads, with its page open.
 
-``python -m tests.integration.memorysoak --minutes 30`` prints a table with the memory of each process over
+``python -m tests.integration.memorysoak --minutes 46`` prints a table with the memory of each process over
 time, and what the run takes on disk; exit code 1 where a process has grown by more than a tenth.
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import HTTPCookieProcessor, build_opener
 
+from chimbuko.monitor.collector.fastring import KEPT_US
 from tests.integration.conftest import Run, command_line, descendants
 from tests.patience import PATIENCE_S
 
@@ -46,8 +47,10 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 """
 PERIOD_S = 10.0
-SETTLED_S = 300.0
-"""Time after which memory should not grow any more: rings of samples and tables have their size by then."""
+SETTLED_S = KEPT_US / 1e6 + 60.0
+"""Time after which memory should not grow any more: all that is kept for some time is full by then, of which
+samples of threads are kept the longest.
+"""
 MOST_GROWTH = 0.1
 LEAST_MB = 1.0
 """Growth that counts: a shell has 0.2 MB, and what it shares is divided by how many have it just now."""
@@ -125,7 +128,7 @@ def between(points: list[tuple[float, float]], begin_s: float, end_s: float) -> 
 def main() -> None:
     """Soak, print the table, and tell by the exit code whether memory was flat."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minutes", type=float, default=46.0)
     minutes = parser.parse_args().minutes
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         memory, sizes = soak(Path(name), minutes)

@@ -14,6 +14,7 @@ START_US = 1_000_000
 MAIN, SOLVE, LAUNCH, KERNEL = range(4)
 LAUNCHES_PER_SOLVE = 3
 CORRELATION = 5
+FIRST_ID = 1000
 
 Place = tuple[int, int]
 """Step and row of a call's ENTRY."""
@@ -66,7 +67,7 @@ def gpu_trace(tasks: list[Task]) -> GpuTrace:
                 row(task.launched_in, 0, 1, SOLVE, time)
             solve = row(task.launched_in, 0, 0, SOLVE, time)
         launch = row(task.launched_in, 0, 0, LAUNCH, time + 1)
-        counters[task.launched_in].append([0, RANK, 0, CORRELATION, 1000 + number, time + 2])
+        counters[task.launched_in].append([0, RANK, 0, CORRELATION, FIRST_ID + number, time + 2])
         row(task.launched_in, 0, 1, LAUNCH, time + 3)
         stacks.append([launch, solve, main])
     for number, task in sorted(enumerate(tasks), key=lambda one: one[1].thread):
@@ -74,7 +75,7 @@ def gpu_trace(tasks: list[Task]) -> GpuTrace:
         kernel = row(task.reported_in, task.thread, 0, KERNEL, time)
         row(task.reported_in, task.thread, 1, KERNEL, time + 20 + number)
         counters[task.reported_in].append(
-            [0, RANK, task.thread, CORRELATION, 1000 + number, time + 20 + number]
+            [0, RANK, task.thread, CORRELATION, FIRST_ID + number, time + 20 + number]
         )
         trace.launches[kernel] = stacks[number]
     for step in range(count):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -138,7 +139,13 @@ class Feed:
     def _follow(self) -> None:
         while not self._stopping.is_set():
             started_s = time.monotonic()
-            if not self._round():
+            try:
+                is_early = self._round()
+            except Exception:
+                # The thread goes on: the next news may be well, and without it pages would stand still.
+                logging.getLogger("chimbuko.viz").exception("news of the run could not be read")
+                is_early = False
+            if not is_early:
                 self._stopping.wait(started_s + TICK_S - time.monotonic())
 
     def _round(self) -> bool:

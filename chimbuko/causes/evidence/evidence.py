@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from chimbuko.causes.evidence.communication import Communication
 from chimbuko.causes.evidence.flag import Flag, FlagIndex, losses_in
-from chimbuko.causes.evidence.nodeevidence import AROUND_US, NodeEvidence
-from chimbuko.causes.evidence.threadactivity import ThreadActivity
+from chimbuko.causes.evidence.nodeevidence import NodeEvidence
+from chimbuko.causes.evidence.threadactivity import SlowTimes, ThreadActivity
 from chimbuko.causes.evidence.work import Work
 from chimbuko.causes.part import HeldUp
 from chimbuko.core.calls.clocks import Clocks
@@ -51,6 +51,8 @@ class Evidence:
         self.nodes = NodeEvidence()
         self._activities: dict[str, ThreadActivity | None] = {}
         """Activities of threads by call, as far as they were asked for."""
+        self._slow: dict[tuple[int, int, int], SlowTimes] = {}
+        """Times in which calls were slow by program, rank and thread, as far as they were asked for."""
         self.clocks = Clocks()
         self.communication = Communication(self.clocks)
         self._ordinary: dict[tuple[int, str], Flag] = {}
@@ -64,6 +66,7 @@ class Evidence:
         self.ranks[flag.program].add(flag.rank)
         for index in self._indexes(flag):
             index.add(flag)
+        self._slow.pop((flag.program, flag.rank, flag.thread), None)
 
     def put_samples(self, batch: NodeBatch) -> list[Flag]:
         """Take samples of a node; return calls that they may explain, and the losses that they report."""
@@ -86,7 +89,7 @@ class Evidence:
         None without samples.
         """
         if flag.id not in self._activities:
-            self._activities[flag.id] = self.nodes.activity(flag, self._disturbed(flag))
+            self._activities[flag.id] = self.nodes.activity(flag, self._slow_times(flag))
         activity, worked = self._activities[flag.id], dict(flag.worked)
         if activity is None or Work.OFF_CORE not in worked:
             return activity
@@ -99,14 +102,15 @@ class Evidence:
             usual.get(Work.OFF_CORE, 0),
         )
 
-    def _disturbed(self, flag: Flag) -> Iterator[tuple[int, int]]:
-        """Yield when other calls of its thread were slow around the time that a call lost; computed only if
-        asked for.
-        """
-        begin_us, end_us = flag.common_from_us - AROUND_US, flag.common_to_us + AROUND_US
-        for one in self._of_rank[flag.program, flag.rank].during(begin_us, end_us):
-            if one.thread == flag.thread:
-                yield one.lost_from_us, one.lost_to_us
+    def _slow_times(self, flag: Flag) -> SlowTimes:
+        """Return when calls of a call's thread were slow."""
+        key = flag.program, flag.rank, flag.thread
+        if key not in self._slow:
+            of_rank = self._of_rank[flag.program, flag.rank]
+            self._slow[key] = SlowTimes(
+                (one.lost_from_us, one.lost_to_us) for one in of_rank if one.thread == flag.thread
+            )
+        return self._slow[key]
 
     def is_held_up(self, flag: Flag) -> bool:
         """Whether a call's thread did not run, so that the call is no wait for others, whatever it is."""
@@ -142,6 +146,7 @@ class Evidence:
         if flag is not None:
             for index in self._indexes(flag):
                 index.discard(flag)
+            self._slow.pop((flag.program, flag.rank, flag.thread), None)
 
     def during(self, program: int, begin_us: int, end_us: int) -> Iterator[Flag]:
         """Yield calls of a program that lost time in an interval."""

@@ -275,6 +275,9 @@ class FlagIndex:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __iter__(self) -> Iterator[Flag]:
+        return (flag for *_, flag in self._entries)
+
     def add(self, flag: Flag) -> None:
         """Add a call."""
         insort(self._entries, (flag.common_from_us, flag.id, flag))

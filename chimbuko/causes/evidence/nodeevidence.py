@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.threadactivity import ThreadActivity, Usual, activity_in
+from chimbuko.causes.evidence.threadactivity import SlowTimes, ThreadActivity, Usual, activity_in
 from chimbuko.causes.part import ANALYSIS
 from chimbuko.monitor.procfs.numbers import parse_cpulist
 from chimbuko.monitor.procfs.titles import is_of_analysis, spoken
@@ -150,12 +150,32 @@ class _RowsByTime:
 
 
 class _RowsOfThreads(_RowsByTime):
-    """THREAD rows in the blocks in which they came."""
+    """THREAD rows in the blocks in which they came, and in order of time for each thread that is asked for:
+    in a flood hundreds of calls ask for the same second of it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._in_order: dict[int, tuple[Rows, int]] = {}
+        """Rows of each thread, and how long the longest of them is."""
+
+    def add(self, rows: Rows) -> None:
+        super().add(rows)
+        self._in_order.clear()
+
+    def forget_before(self, time_us: int) -> None:
+        super().forget_before(time_us)
+        self._in_order.clear()
 
     def of_thread(self, tid: int, begin_us: int, end_us: int) -> Rows:
-        """Return rows of one thread that overlap an interval."""
-        parts = [one.of_thread(tid) for one in self.blocks(begin_us, end_us)]
-        return overlapping(joined(parts, THREAD), begin_us, end_us)
+        """Return rows of one thread that overlap an interval, in order of time."""
+        if tid not in self._in_order:
+            rows = joined([one.of_thread(tid) for one in self._blocks], THREAD)
+            rows = rows[np.argsort(rows["begin_us"], kind="stable")]
+            self._in_order[tid] = rows, int(rows["length_us"].max(initial=0))
+        rows, longest_us = self._in_order[tid]
+        first, last = np.searchsorted(rows["begin_us"], (begin_us - longest_us, end_us))
+        return overlapping(rows[first:last], begin_us, end_us)
 
     def on_cores(self, cores: list[int], begin_us: int, end_us: int) -> set[int]:
         """Return the threads that were found on one of these cores."""
@@ -265,25 +285,26 @@ class NodeEvidence:
         for rows in self._nodes.values():
             rows.forget_before(time_us)
 
-    def activity(self, flag: Flag, disturbed: Iterable[tuple[int, int]] = ()) -> ThreadActivity | None:
+    def activity(self, flag: Flag, disturbed: SlowTimes | None = None) -> ThreadActivity | None:
         """Return the activity of a call's thread while the call lost time; None if nothing is known.
 
         Parameters
         ----------
         disturbed
-            Intervals in which other calls of the thread were slow: its activity there is not usual.
+            Times in which calls of the thread were slow: its activity there is not usual.
         """
         begin_us, end_us = flag.lost_from_us, flag.lost_to_us
         tid = self._tid(flag)
         if tid is None or end_us <= begin_us:
             return None
         node = self._nodes[flag.node]
-        own = node.best(tid, begin_us, end_us)
-        if not len(own):
-            return None
-        around = node.looks.of_thread(tid, begin_us - AROUND_US, end_us + AROUND_US)
-        beside = around[overlaps_us(around, begin_us, end_us) == 0]
-        rows = joined([own, beside], THREAD)
+        rows = node.looks.of_thread(tid, begin_us - AROUND_US, end_us + AROUND_US)
+        inside_us = overlaps_us(rows, begin_us, end_us)
+        if inside_us.sum() < COVERED * (end_us - begin_us):
+            own = node.periods.of_thread(tid, begin_us, end_us)
+            if not len(own):
+                return None
+            rows = joined([own, rows[inside_us == 0]], THREAD)
         return activity_in(rows, begin_us, end_us, disturbed, node.usual.of(tid))
 
     def waited_near_us(self, flag: Flag) -> float:

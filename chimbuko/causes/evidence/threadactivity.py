@@ -132,11 +132,31 @@ class ThreadActivity(msgspec.Struct, frozen=True):
         return sum(us for (state, _), us in self.asleep_us.items() if state == DEVICE)
 
 
+class SlowTimes:
+    """Intervals in which calls of one thread were slow. They may overlap; which rows any of them overlaps is
+    one search for each row, however many they are: a flood has hundreds around each of its calls.
+    """
+
+    def __init__(self, intervals: Iterable[tuple[int, int]]) -> None:
+        found = np.array(sorted(one for one in intervals if one[1] > one[0]), np.int64).reshape(-1, 2)
+        self._begins_us = found[:, 0]
+        self._latest_us = np.concatenate([[_NEVER_US], np.maximum.accumulate(found[:, 1])])
+        """Latest end of the first n intervals."""
+
+    def overlap(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Return for each row whether an interval has a part in common with it, bool[n]."""
+        begun = np.searchsorted(self._begins_us, ends_us(rows))
+        return np.asarray((self._latest_us[begun] > rows["begin_us"]) & (rows["length_us"] > 0))
+
+
+_NEVER_US = np.iinfo(np.int64).min
+
+
 def activity_in(
     rows: Rows,
     begin_us: int,
     end_us: int,
-    disturbed: Iterable[tuple[int, int]] = (),
+    disturbed: SlowTimes | None = None,
     usual: Usual | None = None,
 ) -> ThreadActivity:
     """Return the activity of a thread from one time to another.
@@ -147,7 +167,7 @@ def activity_in(
         THREAD rows of the thread, which do not overlap, also from before and after the interval: what it does
         there is usual of it.
     disturbed
-        Intervals in which it is not as usual.
+        Times in which it is not as usual.
     usual
         Activity over a longer time. That beside the interval counts where it waited less there.
     """
@@ -155,8 +175,8 @@ def activity_in(
     times = _placed(rows)
     inside_us = overlaps_us(rows, begin_us, end_us).astype(float)
     is_calm = inside_us == 0
-    for other_begin_us, other_end_us in disturbed:
-        is_calm &= overlaps_us(rows, other_begin_us, other_end_us) == 0
+    if disturbed is not None:
+        is_calm &= ~disturbed.overlap(rows)
     own = inside_us > 0
     within = _within(times[:, own], inside_us[own], _shares(times[:, is_calm]))
     was_stopped, has_edge, stood_us = _stops(rows, times[2], begin_us, end_us)
@@ -219,7 +239,7 @@ def _stops(
     moment.
     """
     begins, ends = rows["begin_us"], ends_us(rows)
-    is_stopped = np.isin(rows["state"], (b"T", b"t"))
+    is_stopped = (rows["state"] == b"T") | (rows["state"] == b"t")
     was_stopped, is_known = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     is_known[1:] = begins[1:] <= ends[:-1] + LONGEST_BREAK_US
     was_stopped[1:] = is_known[1:] & is_stopped[:-1]

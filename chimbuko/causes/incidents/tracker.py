@@ -182,8 +182,11 @@ class IncidentTracker:
         incidents: dict[int, Incident] = {}
         for root, of_root in list(members.items()):
             with self._sparing_others(root):
-                incidents[numbers[root]] = self._told(numbers[root], root, of_root)
-                continue
+                told = self._told(numbers[root], root, of_root)
+                # A loss that lies in calls of other incidents is told with these.
+                if told.cost_us > 0 or not told.is_loss:
+                    incidents[numbers[root]] = told
+                    continue
             self._alone |= set(members.pop(root))
         merged = {number: into for number, into in merged.items() if into in incidents}
         left = {call_id: 0 for call_id in self._alone if call_id in self.incident_of}

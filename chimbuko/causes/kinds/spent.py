@@ -38,8 +38,10 @@ MAJOR_FAULT_US = 100.0
 """Minimum time to read a page from storage."""
 READ_SHARE = 0.5
 """Share of the time in state D that pages read back take at least, if the thread waited for them."""
-FAULT_US = 2.5
-"""Maximum time of a page fault, with clearing the page; in a call that has few of them they are no cause."""
+FAULT_US, SLOW_FAULT_US = 2.5, 50.0
+"""Usual time of a page fault, with clearing the page, and maximum time where a host has to find the page, as
+it takes 30 µs in a virtual machine. Where a thread has one as often as that, it is in the kernel for them;
+else it has few, and they are no cause."""
 LEAST_MOVES, LEAST_MOVED_SHARE = 3, 0.3
 """Number and share of looks that find a thread on another core than before, if it is moved all the time."""
 SHORT_SLICE_US = 1000.0
@@ -153,7 +155,8 @@ def _in_kernel(activity: ThreadActivity, group: Group) -> list[tuple[Cause, floa
     """Return the time in the kernel by what brought the thread there."""
     if group.memory_share >= FULL:
         return [(MEMORY_PRESSURE, activity.system_us)]
-    faults_us = min(activity.system_us, FAULT_US * activity.minor_faults)
+    is_faulting = activity.system_us <= SLOW_FAULT_US * activity.minor_faults
+    faults_us = activity.system_us if is_faulting else FAULT_US * activity.minor_faults
     return [(PAGE_FAULTS, faults_us), (SYSTEM_TIME, activity.system_us - faults_us)]
 
 
@@ -251,7 +254,8 @@ SYSTEM_TIME = Cause(
     text="in the kernel, for its system calls",
     is_in_node=True,
     find=spent,
-    clause=lambda part, rank: f"as the kernel took {duration(part.lost_us)} for its system calls",
+    # With the waits for a core within them, which is not time of the kernel.
+    clause=lambda part, rank: f"as its system calls took {duration(part.lost_us)}",
     recurring="{was} in the kernel, for {its} system calls",
 )
 ASLEEP = Cause(

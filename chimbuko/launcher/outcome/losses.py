@@ -186,7 +186,11 @@ HOW_TO_RECORD = (
 
 
 def no_stream_line(
-    command: Sequence[str], exit_code: int | None, is_interrupted: bool, has_problems: bool
+    command: Sequence[str],
+    exit_code: int | None,
+    is_interrupted: bool,
+    has_problems: bool,
+    is_over_sst: bool = False,
 ) -> str:
     """Return the line for a run in which nothing was recorded: what that most often means.
 
@@ -196,11 +200,18 @@ def no_stream_line(
         Exit code of the program, as far as it is known.
     has_problems
         Whether the summary names problems.
+    is_over_sst
+        Whether streams go over SST, where a program that ends before its readers are there leaves nothing.
     """
     if is_interrupted:
         return "No trace stream had appeared when the run was interrupted"
     if has_problems:
         return "No trace stream appeared: nothing recorded the program; the problems below say why"
+    if is_over_sst:
+        return (
+            "No trace stream appeared in time: the program was over before the analysis could read it, and "
+            "over SST nothing of it is kept; take --transport files. Or nothing recorded it. " + HOW_TO_RECORD
+        )
     if not exit_code:
         return f"No trace stream appeared: nothing recorded the program. {HOW_TO_RECORD}"
     # Such as mpirun's, when a node has fewer cores than ranks.

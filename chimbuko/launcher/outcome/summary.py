@@ -208,7 +208,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     drifted = [f for f in own if _extent(f) >= math.log(DRIFT)]
     ranks = [r for r in provenance.steps.rank_statistics() if r.total]
     info, is_interrupted = run.read_info(), run.interrupted_path.exists()
-    missing = no_stream_line(info.command, info.exit_code, is_interrupted, bool(problems))
+    is_over_sst = info.transport == Transport.SST.value
+    missing = no_stream_line(info.command, info.exit_code, is_interrupted, bool(problems), is_over_sst)
     return Summary(
         budget=run_budget(provenance),
         run=str(run.path),

@@ -110,6 +110,10 @@ class ThreadNames:
             if one.pid in watched:
                 self._names[tid] = watched[one.pid], one.name, one.cpus
 
+    def note_gone(self, watched: Watched, tid: int, name: str) -> None:
+        """Note a thread that is over."""
+        self._names[tid] = watched, name, ""
+
     def keep(self, tids: Container[int]) -> None:
         """Forget all other threads."""
         self._names = {tid: name for tid, name in self._names.items() if tid in tids}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -12,19 +12,22 @@ import numpy as np
 from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, Costs, CurrentSum, ThreadNames
 from chimbuko.monitor.collector.description import parts_of
 from chimbuko.monitor.collector.fastlooks import FastLooks
-from chimbuko.monitor.collector.fastring import ThreadLook
+from chimbuko.monitor.collector.fastring import TICK_US, Passed, ThreadLook, passed_by, passed_row
 from chimbuko.monitor.collector.keptrows import KEYS, KeptRows
 from chimbuko.monitor.collector.lossfinder import LossesOfThread
-from chimbuko.monitor.collector.spanrows import core_rows, gpu_rows, node_rows, thread_rows
+from chimbuko.monitor.collector.spanrows import core_rows, first_rows, gpu_rows, node_rows, thread_rows
+from chimbuko.monitor.collector.threadreading import Reading
 from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.gpus import Gpus
+from chimbuko.monitor.procfs.task import parse_stat
 from chimbuko.monitor.procfs.topology import read_sysfs
 from chimbuko.monitor.samples.nodebatch import SAMPLED_US, Awaited, NodeBatch, RankLoss, Rows
+from chimbuko.monitor.samples.rows import THREAD
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.memorytrend import MemoryGrowth
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
-from chimbuko.monitor.sampling.span import Standstill
+from chimbuko.monitor.sampling.span import TICKS_PER_S, Standstill
 from chimbuko.monitor.sampling.standstill import Standstills
 
 PERIOD_S = 1.0
@@ -74,6 +77,12 @@ class Collector:
         self._sum = CurrentSum()
         self._growth = MemoryGrowth()
         self._last: Sample | None = None
+        self._early: dict[int, list[Reading]] = {}
+        """What was read of each thread before there was a collector."""
+        self._since_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_S)
+        """Time since which processes count from their beginning, as those of ``attach`` do not."""
+        self._beginnings: dict[int, int] = {}
+        """Processes of which that is to be counted, each with the time at which its trace begins, in µs."""
         self._standstills = Standstills()
         self._stand_still: dict[int, Standstill] = {}
         """Processes that stand still, or did until they ended."""
@@ -83,17 +92,31 @@ class Collector:
         """Costs of all looks so far."""
         return self._batches.costs
 
-    def watch(self, one: Watched) -> None:
-        """Sample the threads of a rank's process from now on."""
+    def watch(self, one: Watched, began_us: int = 0) -> None:
+        """Sample the threads of a rank's process from now on; its trace began at a time."""
         self._watched[one.pid] = one
         self._expected.pop(one.pid, None)
         self._ranks.add(one.pid)
         self._strangers.discard(one.pid)
         soon_us = time.time_ns() // 1000 + SOON_US
         self._expected = {pid: min(until_us, soon_us) for pid, until_us in self._expected.items()}
+        self._beginnings[one.pid] = began_us
         self._names.number(one.pid, one.pid, 0)
         self._looks.add(one.pid)
         self._losses.setdefault(one.pid, (one, LossesOfThread()))
+
+    def remember(self, readings: Sequence[Reading]) -> None:
+        """Take in what was read of processes that may become ranks before there was a collector."""
+        self._looks.remember(readings)
+        for one in readings:
+            self._early.setdefault(one.tid, []).append(one)
+        self._strangers |= {one.pid for one in readings}
+        stats = [parse_stat(of_thread[0].stat) for of_thread in self._early.values()]
+        self._since_ticks = min([self._since_ticks, *(one.start_ticks for one in stats if one is not None)])
+
+    def was_there(self, pid: int) -> bool:
+        """Whether there is such a process, or was one before there was a collector."""
+        return os.path.isdir(f"/proc/{pid}") or pid in self._early
 
     @property
     def has_ranks(self) -> bool:
@@ -145,12 +168,37 @@ class Collector:
         self._stand_still = self._standstills.step(span, sample.wall_us)
         threads = thread_rows(last, sample, span)
         self._rows.put("threads", threads)
+        self._count_beginnings(last, sample)
         if self._has_node:
             self._rows.put("cores", core_rows(last, sample, span, threads))
             self._rows.put("states", node_rows(last, sample, span))
             if sample.gpus:
                 self._rows.put("gpus", gpu_rows(last, sample))
         self.costs.period_us += (time.thread_time_ns() - began_ns) // 1000
+
+    def _count_beginnings(self, last: Sample, sample: Sample) -> None:
+        """Count what ranks did before they were known, or all that they did, where they are over."""
+        if not self._beginnings:
+            return
+        boot_us = time.time_ns() // 1000 - time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+        gone: list[tuple[object, ...]] = []
+        bases: dict[int, Passed] = {}
+        for tid, readings in self._early.items():
+            began_us = self._beginnings.get(readings[0].pid)
+            if began_us is None:
+                continue
+            passed = [(one, stat) for one in readings if (stat := parse_stat(one.stat)) is not None]
+            if before := [both for both in passed if both[0].time_us <= began_us]:
+                bases[tid] = passed_by(*before[-1])
+            if passed and readings[0].pid not in sample.processes:
+                one, stat = passed[-1]
+                base = bases.get(tid, Passed(boot_us + stat.start_ticks * TICK_US))
+                self._names.note_gone(self._losses[one.pid][0], tid, stat.name)
+                ids = one.pid, tid, stat.processor, one.call, stat.state
+                gone.append(passed_row(base, passed_by(one, stat), *ids))
+        self._rows.add("threads", np.array(gone, THREAD))
+        self._rows.add("threads", first_rows(last, sample, self._since_ticks, bases))
+        self._beginnings.clear()
 
     def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:
         """Return samples that overlap intervals and were not given away before; None without any."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from chimbuko.monitor.collector.batchmaker import Costs
 from chimbuko.monitor.collector.fastring import FastRing, ThreadLook
 from chimbuko.monitor.collector.keptrows import KeptRows
 from chimbuko.monitor.collector.lookpace import Look, LookPace
 from chimbuko.monitor.collector.lossfinder import Stretch
+from chimbuko.monitor.collector.threadreading import Reading
 from chimbuko.monitor.collector.unwatched import Others
 from chimbuko.monitor.samples.nodebatch import Awaited, Rows
 from chimbuko.monitor.sampling.procreader import ProcReader
@@ -48,6 +49,11 @@ class FastLooks:
         """Look at the main thread of a process from now on, at the pace of ranks that run."""
         self._threads[pid] = pid
         self._pace.note_running(True)
+
+    def remember(self, readings: Iterable[Reading]) -> None:
+        """Take in what was read before there were looks, and look at these threads from now on."""
+        self._threads |= self._ring.remember(readings)
+        self._pace.note_running(bool(self._threads))
 
     def choose(self, threads: dict[int, int], is_running: bool) -> None:
         """Look at these threads from now on, each with its process; ``is_running`` where ranks run at all."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -13,23 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.monitor.collector.lossfinder import Stretch
-from chimbuko.monitor.procfs.numbers import counter
-from chimbuko.monitor.procfs.systemcalls import (
-    CHILDREN,
-    FILES,
-    NO_CALL,
-    PIPE,
-    STREAMS,
-    argument,
-    is_frozen,
-    moved_at,
-    system_call,
-)
-from chimbuko.monitor.procfs.task import SchedStat, TaskStat, parse_migrations, parse_schedstat, parse_stat
+from chimbuko.monitor.collector.threadreading import ASLEEP, Reading, ThreadFiles, state_of
+from chimbuko.monitor.procfs.task import TaskStat, parse_stat
 from chimbuko.monitor.samples.intervals import ends_us
 from chimbuko.monitor.samples.nodebatch import Awaited, Rows
 from chimbuko.monitor.samples.rows import THREAD
-from chimbuko.monitor.sampling.procreader import ProcReader, read_once
+from chimbuko.monitor.sampling.procreader import ProcReader
 
 
 class _Slice(msgspec.Struct):
@@ -89,39 +77,10 @@ MOST_READINGS = 16_384
 """Some 1.2 kB each, 20 MB in all: 60 s of five threads at 20 ms."""
 READINGS_KEPT_US = 300_000_000
 """Time for which they are kept, in µs: where looks are rare so many readings come in an hour only."""
-RESTLESS_PER_S = 1_000
-"""A thread that is put on a core so often may be one that is moved all the time."""
 MUCH_WAITED = 0.2
-MOST_MOVES = 65_535
-_NO_FILES = "pipe:", "socket:", "anon_inode:"
-_WAITID, _P_PID = (b"247", b"95"), 1
-"""Numbers of ``waitid``, and its first argument where the second is the id of a process."""
-ASLEEP = b"S", b"D"
-"""States of a thread that waits for something else than a core."""
+MOST_MOVES, MOST_US = 65_535, 2**32 - 1
 LONGEST_US = 500_000
 """Between two readings of a thread that make a row: it was not looked at in between."""
-
-
-class _Reading(NamedTuple):
-    """A thread at one moment."""
-
-    time_us: int
-    tid: int
-    pid: int
-    stat: bytes
-    sched: bytes
-    times: SchedStat | None
-    """Values of ``sched``."""
-    call: int
-    """Number of the system call in which the thread slept."""
-    moves: int | None
-    """Number of moves to another core; not read where the thread is put on a core as seldom as most threads
-    are. The file that has it takes 2 to 8 kB.
-    """
-    awaited: str = ""
-    """Path of the file, or name of the child process, that it slept for; empty if none is known."""
-    moved: tuple[int, int] = (0, 0)
-    """Bytes of the file that it moved, as ``moved_at`` has them."""
 
 
 class ThreadLook(NamedTuple):
@@ -138,88 +97,9 @@ class ThreadLook(NamedTuple):
 class _Pair(msgspec.Struct):
     """Two readings of a thread, one after the other."""
 
-    before: _Reading
-    now: _Reading
+    before: Reading
+    now: Reading
     is_taken: bool = False
-
-
-class _Thread:
-    """The files of one thread."""
-
-    __slots__ = ("_call", "_is_asked", "_moved", "_pid", "_place", "_sched", "_stat", "_tid", "last")
-
-    def __init__(self, files: ProcReader, pid: int, tid: int) -> None:
-        folder = f"/proc/{pid}/task/{tid}/"
-        self._pid, self._tid = pid, tid
-        self._stat, self._sched, self._call, self._place, self._moved = (
-            files.file(folder + name) for name in ("stat", "schedstat", "syscall", "wchan", "sched")
-        )
-        self.last: _Reading | None = None
-        self._is_asked = False
-        """Whether it is known if it is frozen, since it was on a core."""
-
-    def read(self) -> _Reading | None:
-        """Return the reading of now, or None if the thread has ended."""
-        sched, last = self._sched.read(), self.last
-        now_us = time.time_ns() // 1000
-        if last is not None and sched and sched == last.sched:
-            # It has not been on a core since: all of it is as it was. To ask who sleeps so long whether he is
-            # frozen costs less than to ask all who sleep.
-            is_asked, self._is_asked = self._is_asked, True
-            if not is_asked and _state(last.stat) == b"S" and is_frozen(b"S", NO_CALL, self._place.read()):
-                last = last._replace(stat=_stopped(last.stat))
-            if not is_asked and last.awaited and last.call in CHILDREN:
-                # A child has the name of who forked it until it is a program of its own.
-                last = last._replace(awaited=_name_of_child(self._call.read()))
-            self.last = last._replace(time_us=now_us)
-            return self.last
-        self._is_asked = False
-        times, stat = parse_schedstat(sched), self._stat.read()
-        # What it sleeps in can only be seen while it does.
-        call, awaited, moved = NO_CALL, "", (0, 0)
-        if (state := _state(stat)) in ASLEEP:
-            data = self._call.read()
-            call, awaited = self._slept_in(state, data)
-            if awaited and call in FILES:
-                moved = moved_at(data, self._position(data))
-            if state == b"D" and is_frozen(state, call, self._place.read()):
-                stat = _stopped(stat)
-        is_restless = last is not None and _slices_per_s(last, times, now_us) > RESTLESS_PER_S
-        moves = parse_migrations(self._moved.read()) if is_restless else None
-        is_alive, ids = bool(stat), (now_us, self._tid, self._pid)
-        self.last = _Reading(*ids, stat, sched, times, call, moves, awaited, moved) if is_alive else None
-        return self.last
-
-    def _slept_in(self, state: bytes, data: bytes) -> tuple[int, str]:
-        """Return the system call by ``syscall``, and the file or the child that the thread sleeps for."""
-        call = system_call(data)
-        if call in CHILDREN:
-            return call, _name_of_child(data)
-        if call not in FILES:
-            return call, ""
-        try:
-            path = os.readlink(f"/proc/{self._pid}/fd/{argument(data, 0)}").encode(errors="replace").decode()
-        except OSError:
-            return call, ""
-        if path.startswith(_NO_FILES):
-            return (PIPE if state == b"S" and call in STREAMS else call), ""
-        return call, path
-
-    def _position(self, data: bytes) -> int:
-        """Return the position of the descriptor that a thread waits for, by ``syscall``; 0 if unknown."""
-        info = read_once(f"/proc/{self._pid}/fdinfo/{argument(data, 0)}")
-        return counter(info.partition(b"pos:\t")[2].partition(b"\n")[0]) or 0
-
-    def close(self) -> None:
-        for file in (self._stat, self._sched, self._call, self._place, self._moved):
-            file.close()
-
-
-def _name_of_child(data: bytes) -> str:
-    """Return the name of the child that a thread waits for, by ``syscall``; empty if it may be any child."""
-    first, second = argument(data, 0), argument(data, 1)
-    pid = second if data.split(b" ", 1)[0] in _WAITID and first == _P_PID else first
-    return read_once(f"/proc/{pid}/comm").decode(errors="replace").strip()
 
 
 class FastRing:
@@ -231,7 +111,7 @@ class FastRing:
         self._new: deque[_Pair] = deque(maxlen=capacity)
         """Looks that ``stretches`` has not given yet."""
         self._latest: list[_Pair] = []
-        self._threads: dict[int, _Thread] = {}
+        self._threads: dict[int, ThreadFiles] = {}
 
     def read(self, threads: dict[int, int]) -> bool:
         """Look at threads, by their number and that of their process.
@@ -243,7 +123,7 @@ class FastRing:
         for tid, pid in threads.items():
             thread = self._threads.get(tid)
             if thread is None:
-                thread = self._threads[tid] = _Thread(self._files, pid, tid)
+                thread = self._threads[tid] = ThreadFiles(self._files, pid, tid)
             before, now = thread.last, thread.read()
             if before is not None and now is not None:
                 pair = _Pair(before, now)
@@ -255,13 +135,26 @@ class FastRing:
             self._pairs.popleft()
         return has_waited
 
+    def remember(self, readings: Iterable[Reading]) -> dict[int, int]:
+        """Take in readings of others, older than all others, in order of time; return their threads, each
+        with its process.
+        """
+        for now in readings:
+            thread = self._threads.get(now.tid)
+            if thread is None:
+                thread = self._threads[now.tid] = ThreadFiles(self._files, now.pid, now.tid)
+            if thread.last is not None:
+                self._pairs.append(_Pair(thread.last, now))
+            thread.last = now
+        return {tid: thread.last.pid for tid, thread in self._threads.items() if thread.last is not None}
+
     def latest(self) -> Iterator[ThreadLook]:
         """Yield the state of each thread at the last look; ``thread`` is the kernel's id."""
         for pair in self._latest:
             now = pair.now
             length_us = min(now.time_us - pair.before.time_us, LONGEST_US)
             if length_us > 0:
-                is_asleep = _state(now.stat) in ASLEEP
+                is_asleep = state_of(now.stat) in ASLEEP
                 yield ThreadLook(now.pid, now.tid, now.time_us, length_us, is_asleep)
 
     def stretches(self) -> Iterator[tuple[int, Stretch]]:
@@ -306,7 +199,7 @@ class FastRing:
             self.forget(tid)
 
 
-def _row(before: _Reading, now: _Reading) -> tuple[object, ...] | None:
+def _row(before: Reading, now: Reading) -> tuple[object, ...] | None:
     length_us = now.time_us - before.time_us
     first, second = parse_stat(before.stat), parse_stat(now.stat)
     if first is None or second is None or first.start_ticks != second.start_ticks:
@@ -328,7 +221,40 @@ def _row(before: _Reading, now: _Reading) -> tuple[object, ...] | None:
     )
 
 
-def _moves(before: _Reading, now: _Reading, is_elsewhere: bool) -> int:
+class Passed(NamedTuple):
+    """What had passed of a thread by a time."""
+
+    time_us: int
+    ran_us: int = 0
+    waited_us: int = 0
+    system_us: int = 0
+    minor_faults: int = 0
+    major_faults: int = 0
+    slices: int = 0
+
+
+def passed_by(now: Reading, stat: TaskStat) -> Passed:
+    """Return what had passed of a thread by a reading, with its ``stat``."""
+    system_us = stat.system_ticks * TICK_US
+    ran_us, waited_us, slices = system_us + stat.user_ticks * TICK_US, 0, 0
+    if now.times is not None:
+        ran_us, waited_us, slices = now.times.ran_ns // 1000, now.times.waited_ns // 1000, now.times.slices
+    faults = stat.minor_faults, stat.major_faults
+    return Passed(now.time_us, ran_us, waited_us, system_us, *faults, slices)
+
+
+def passed_row(
+    base: Passed, now: Passed, pid: int, tid: int, core: int, call: int, state: str
+) -> tuple[object, ...]:
+    """THREAD row of a thread from one time to another; figures as in it."""
+    length_us, ran_us, waited_us, system_us, minor, major, slices = (
+        min(max(0, later - earlier), MOST_US) for earlier, later in zip(base, now, strict=True)
+    )
+    figures = length_us, pid, tid, ran_us, waited_us, system_us, minor, major, slices
+    return (base.time_us, *figures, 0, core, call, state.encode())
+
+
+def _moves(before: Reading, now: Reading, is_elsewhere: bool) -> int:
     """Return the number of moves: as far as that was read, else whether the thread is on another core than
     before.
     """
@@ -337,27 +263,21 @@ def _moves(before: _Reading, now: _Reading, is_elsewhere: bool) -> int:
     return max(counted, int(is_elsewhere))
 
 
-def _slices_per_s(last: _Reading, times: SchedStat | None, now_us: int) -> float:
-    if last.times is None or times is None:
-        return 0.0
-    return 1e6 * (times.slices - last.times.slices) / max(1, now_us - last.time_us)
-
-
 def _user_us(first: TaskStat, second: TaskStat) -> int:
     return max(0, second.user_ticks - first.user_ticks) * TICK_US
 
 
-def _has_waited(before: _Reading, now: _Reading) -> bool:
+def _has_waited(before: Reading, now: Reading) -> bool:
     if before.times is None or now.times is None:
         return False
-    if now.sched == before.sched and _state(now.stat) == b"R":
+    if now.sched == before.sched and state_of(now.stat) == b"R":
         # It waits now, and has all the time: the kernel counts that when it is over.
         return True
     waited_ns = now.times.waited_ns - before.times.waited_ns
     return waited_ns > MUCH_WAITED * 1000 * (now.time_us - before.time_us)
 
 
-def _stretch(before: _Reading, now: _Reading) -> Stretch:
+def _stretch(before: Reading, now: Reading) -> Stretch:
     ran_ns = waited_ns = 0
     if before.times is not None and now.times is not None:
         ran_ns = max(0, now.times.ran_ns - before.times.ran_ns)
@@ -367,16 +287,5 @@ def _stretch(before: _Reading, now: _Reading) -> Stretch:
     )
 
 
-def _is_stopped(reading: _Reading) -> bool:
-    return _state(reading.stat) in (b"T", b"t")
-
-
-def _state(stat: bytes) -> bytes:
-    """Return the kernel's letter for the state of a thread."""
-    return stat[stat.rfind(b") ") + 2 :][:1]
-
-
-def _stopped(stat: bytes) -> bytes:
-    """Return the state that ``stat`` would give if a signal had stopped the thread."""
-    before, _, behind = stat.rpartition(b") ")
-    return before + b") T" + behind[1:]
+def _is_stopped(reading: Reading) -> bool:
+    return state_of(reading.stat) in (b"T", b"t")

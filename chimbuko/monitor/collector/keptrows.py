@@ -37,6 +37,10 @@ class KeptRows:
     def put(self, kind: str, rows: Rows) -> None:
         """Add rows that end later than those before."""
         self._rings[kind].put(rows)
+        self.add(kind, rows)
+
+    def add(self, kind: str, rows: Rows) -> None:
+        """Add rows of any time to the sum alone."""
         unsummed = self._unsummed[kind]
         unsummed.append(rows)
         if len(unsummed) > MOST_UNSUMMED:

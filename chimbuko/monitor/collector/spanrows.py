@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
+from chimbuko.monitor.collector.fastring import Passed, passed_row
 from chimbuko.monitor.procfs.systemcalls import NO_CALL
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import ANYBODY, CORE, GPU, NOBODY, NODE, THREAD
 from chimbuko.monitor.sampling.sample import Sample
-from chimbuko.monitor.sampling.span import Span
+from chimbuko.monitor.sampling.span import TICKS_PER_S, Span
 
 MOST = np.iinfo(np.uint32).max
+TICK_US = 1_000_000 // TICKS_PER_S
 
 
 def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
@@ -37,6 +40,26 @@ def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
                 one.processor, NO_CALL, one.state.encode(),
             )
         )  # fmt: skip
+    return np.array(rows, THREAD)
+
+
+def first_rows(last: Sample, sample: Sample, since_ticks: int, bases: Mapping[int, Passed]) -> Rows:
+    """THREAD rows of threads that began since a time and before ``last``, which has them not; each from what
+    had passed of it by its base, or from its beginning.
+    """
+    rows = []
+    for tid, one in sample.threads.items():
+        before = last.threads.get(tid)
+        is_known = before is not None and before.start_ticks == one.start_ticks
+        if is_known or not since_ticks <= one.start_ticks < last.boot_ticks:
+            continue
+        began_us = sample.wall_us - (sample.boot_ticks - one.start_ticks) * TICK_US
+        system_us = one.system_ticks * TICK_US
+        ran_us = system_us + one.user_ticks * TICK_US if one.ran_ns is None else one.ran_ns // 1000
+        waited_us, slices = (one.waited_ns or 0) // 1000, one.slices or 0
+        now = Passed(sample.wall_us, ran_us, waited_us, system_us, one.minor_faults, one.major_faults, slices)
+        ids = one.pid, tid, one.processor, NO_CALL, one.state
+        rows.append(passed_row(bases.get(tid, Passed(began_us)), now, *ids))
     return np.array(rows, THREAD)
 
 

@@ -8,7 +8,20 @@ kernel keeps 15 bytes of a name.
 """
 _PREFIX = "chimbuko."
 _PARTS = frozenset(
-    {"ad", "broker", "drain", "guard", "instru", "launch", "observ", "proven", "pserve", "viz", "captur"}
+    {
+        "ad",
+        "broker",
+        "drain",
+        "guard",
+        "instru",
+        "launch",
+        "observ",
+        "proven",
+        "pserve",
+        "viz",
+        "captur",
+        "monito",
+    }
 )
 """Words behind the prefix, as far as the kernel keeps them."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.system import (
+    NO_LIMIT_BYTES,
     parse_cores,
     parse_kills,
     parse_limit,
@@ -115,24 +117,65 @@ class GroupReader:
         if groups.unified is not None:
             # With both versions mounted, the newer one stands below the mount.
             for root in (self._mount, self._mount / "unified"):
-                paths = (_first(root, groups.unified, name) for name in (*_UNIFIED_MEMORY, _CPU))
+                levels = _levels(root, groups.unified)
+                cpu = _throttled(levels, lambda folder: (folder / "cpu.max").read_text().split()[0] != "max")
+                paths = (*_memory(levels, _UNIFIED_MEMORY), cpu)
                 found = GroupFiles._make(old or new for old, new in zip(found, paths, strict=True))
         if "memory" in groups.controllers and not found.used:
-            root, group = self._mount / "memory", groups.controllers["memory"]
-            used, limit, kills, peak = (_first(root, group, name) for name in _OLD_MEMORY)
-            found = GroupFiles(used, limit, kills, peak, found.cpu)
+            levels = _levels(self._mount / "memory", groups.controllers["memory"])
+            found = GroupFiles._make((*_memory(levels, _OLD_MEMORY), found.cpu))
         if "cpu" in groups.controllers:
-            cpu = _first(self._mount / "cpu", groups.controllers["cpu"], _CPU)
+            levels = _levels(self._mount / "cpu", groups.controllers["cpu"])
+            cpu = _throttled(levels, lambda folder: int((folder / "cpu.cfs_quota_us").read_text()) > 0)
             found = found._replace(cpu=cpu or found.cpu)
         return found
 
 
-def _first(root: Path, group: str, name: str) -> str:
-    """Return a group's file; inside of a container the group itself is often what is mounted."""
-    for folder in (root / group.lstrip("/"), root):
-        if (folder / name).is_file():
-            return str(folder / name)
-    return ""
+def _levels(root: Path, group: str) -> list[Path]:
+    """Return the folders of a group and of those around it, the innermost first: inside of a container the
+    group itself is often what is mounted.
+    """
+    inner = root / group.lstrip("/")
+    return [folder for folder in (inner, *inner.parents) if folder.is_relative_to(root) and folder.is_dir()]
+
+
+def _memory(levels: list[Path], names: tuple[str, str, str, str]) -> list[str]:
+    """Return the files of what is used, its limit, those killed and the most used. The limit that counts is
+    the least one: Slurm and Kubernetes set it for a group around that of the process.
+    """
+    counting = [folder for folder in levels if (folder / names[0]).is_file()]
+    if not counting:
+        return [""] * len(names)
+    inner = counting[0]
+    # In version 1 a group may not count those inside it.
+    if _text(inner / "memory.use_hierarchy").strip() == "0":
+        counting = [inner]
+
+    def limit(folder: Path) -> int:
+        return parse_limit(_text(folder / names[1]).encode()) or NO_LIMIT_BYTES
+
+    least = min(counting, key=limit)
+    paths = [folder / name for folder, name in zip((least, least, inner, least), names, strict=True)]
+    return [str(path) if path.is_file() else "" for path in paths]
+
+
+def _throttled(levels: list[Path], has_share: Callable[[Path], bool]) -> str:
+    """Return the file that says how often a group was kept from its cores: that of the innermost one with a
+    share of its own, as the groups inside it do not count that.
+    """
+    counting = [folder for folder in levels if (folder / _CPU).is_file()]
+    for folder in counting:
+        with suppress(OSError, ValueError, IndexError):
+            if has_share(folder):
+                return str(folder / _CPU)
+    return str(counting[0] / _CPU) if counting else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 PROCESS_FILES = ("status", "io", "stat")

@@ -80,6 +80,24 @@ def die_with_parent(number: int = END) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_ARENAS = 2
+_KEPT_BYTES = 128 << 10
+
+
+def give_freed_memory_back() -> None:
+    """Have memory that this process frees go back to the system, for one that is to run for days.
+
+    By itself glibc gives each thread an arena of its own, and keeps up to 64 MB for what may be asked for
+    next, more with each large array that was freed: an agent grew from 31 to 56 MB in half an hour.
+    """
+    # Another C library may not have it.
+    with suppress(AttributeError):
+        _libc.mallopt(_M_ARENA_MAX, _ARENAS)
+        _libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        _libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+
+
 def become_ours(score: int) -> None:
     """Become a process of ours, for ``preexec_fn``: it ends when its parent says so, or is gone, and where
     memory runs out before that.

@@ -26,7 +26,7 @@ import msgspec
 import setproctitle
 
 from chimbuko.core.errors import ServiceError
-from chimbuko.runtime.process.lifetime import become_ours
+from chimbuko.runtime.process.lifetime import become_ours, give_freed_memory_back
 
 BLAS_VARIABLE = "OPENBLAS_NUM_THREADS"
 _LONGEST_LOOK_S = 0.05
@@ -239,6 +239,7 @@ def become_fork(title: str, stdin: int, stdout: int, stderr: int, kept: tuple[in
         Further descriptors that it keeps.
     """
     gc.freeze()
+    give_freed_memory_back()
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if callable(signal.getsignal(number)):

@@ -230,8 +230,8 @@ class PrivateBroker:
         self.stop()
 
     def start(self) -> None:
-        """Start the broker, again if needed, and wait until it answers: at the same socket, and the same
-        port, unless nobody asked for that port and somebody else has it by now.
+        """Start the broker, again if needed or killed meanwhile, and wait until it answers: at the same
+        socket, and the same port, unless nobody asked for that port and somebody else has it by now.
 
         Raises
         ------
@@ -246,9 +246,12 @@ class PrivateBroker:
                 self._wait_until_ready()
                 return
             except ServiceError:
-                if not self._address or self._is_port_given or left == 0:
+                was_killed = self._process is not None and (self._process.poll() or 0) < 0
+                if left == 0 or not (was_killed or (self._address and not self._is_port_given)):
+                    self._end()
                     raise
-                self._port = free_port(self._address)
+                if not was_killed and self._address:
+                    self._port = free_port(self._address)
 
     def stop(self) -> None:
         """Stop the broker; only data that it keeps on disk outlives it."""
@@ -278,8 +281,9 @@ class PrivateBroker:
                 preexec_fn=_become_broker,
             )
         assert self._process.stdin is not None
-        self._process.stdin.write(self._settings().encode())
-        self._process.stdin.close()
+        # It may be killed before it reads them.
+        with suppress(BrokenPipeError), self._process.stdin as settings:
+            settings.write(self._settings().encode())
 
     def _settings(self) -> str:
         lines = [f"port {self._port}", f"maxclients {MOST_CLIENTS}", "daemonize no", 'save ""']
@@ -310,7 +314,6 @@ class PrivateBroker:
                 if self._process.poll() is not None:
                     break
                 time.sleep(0.01)
-        self._end()
         raise ServiceError(f"the private broker did not start; its log is {self._log}")
 
 

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork_then_load
+from chimbuko.runtime.process.supervisor import ServiceGroup
 from chimbuko.runtime.protocol import tlsdoor
 from chimbuko.runtime.protocol.broker import free_port
 from chimbuko.runtime.protocol.certificate import new_certificate
@@ -85,7 +86,11 @@ class BrokerDoor:
             sacrifice=Sacrifice.BROKER,
             start=fork_then_load,
         )
-        self._port = self._service.wait_ready()["port"]
+        # Where it is killed before it is ready, it is started again.
+        group = ServiceGroup([])
+        group.add(self._service, can_go_on=True)
+        (facts,) = group.wait_ready()
+        self._port = facts["port"]
 
     def close(self) -> None:
         """Close it; its connections end."""

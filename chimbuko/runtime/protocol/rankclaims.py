@@ -7,7 +7,7 @@ to the last end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from chimbuko.runtime.protocol.runbroker import RunBroker
@@ -47,6 +47,18 @@ def claim_ranks(broker: RunBroker, ranks: Sequence[tuple[str, int]], agent: str)
     if rivals:
         broker.client.hset(broker.keys.rivals, mapping=cast(dict[Any, Any], rivals))
     return are_ours
+
+
+def agents_of(broker: RunBroker, ranks: Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    """Return the agents that read these ranks, by program index and rank, as far as they are known."""
+    programs = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.programs))
+    names = {int(index): name.decode() for name, index in programs.items()}
+    known = [(program, rank) for program, rank in ranks if program in names]
+    if not known:
+        return {}
+    fields = [f"{names[program]}, rank {rank}" for program, rank in known]
+    owners = cast("list[bytes | None]", broker.client.hmget(broker.keys.owners, fields))
+    return {key: owner.decode() for key, owner in zip(known, owners, strict=True) if owner is not None}
 
 
 def claim_instance(

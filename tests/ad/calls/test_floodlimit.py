@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.selection import BURST_PERIODS, SAVED_S, FloodLimit, NodeBudget, Selection
+from chimbuko.ad.calls.selection import BURST_PERIODS, SAVED_S, AgentBudget, FloodLimit, Selection
 from chimbuko.ad.kernels.stack import CALL
 from chimbuko.core.arrays import Int64Array, Table, as_table
 from chimbuko.core.buckets import BUCKETS, EDGES_US
@@ -127,7 +127,7 @@ periods = st.lists(st.tuples(severities, st.sampled_from([1.0, 1.5, 2.0])), max_
 
 @given(periods, st.floats(0.1, 100.0))
 def test_nothing_is_left_out_below_the_budget(found: list[tuple[list[int], float]], per_s: float) -> None:
-    budget = NodeBudget()
+    budget = AgentBudget()
     for severities_us, passed_s in found:
         within = severities_us[: int(passed_s * per_s)]
         assert budget.least_us(counted(within), passed_s, per_s) == 0.0
@@ -137,7 +137,7 @@ def test_nothing_is_left_out_below_the_budget(found: list[tuple[list[int], float
 def test_no_more_than_the_budget_is_recorded_but_what_nobody_could_expect(
     found: list[tuple[list[int], float]], per_s: float
 ) -> None:
-    budget, least_us, recorded, surprises = NodeBudget(), 0.0, 0, 0
+    budget, least_us, recorded, surprises = AgentBudget(), 0.0, 0, 0
     before = counted([])
     for severities_us, _ in found:
         offered = counted(severities_us)
@@ -149,7 +149,7 @@ def test_no_more_than_the_budget_is_recorded_but_what_nobody_could_expect(
 
 
 def test_a_steady_flood_is_recorded_as_the_budget_has_it_and_the_costliest_of_it() -> None:
-    generator, budget = np.random.default_rng(5), NodeBudget()
+    generator, budget = np.random.default_rng(5), AgentBudget()
     least_us, recorded, left_out = 0.0, list[int](), list[int]()
     for _ in range(200):
         severities_us = generator.integers(1_000, 1_000_000, 500).tolist()
@@ -162,7 +162,7 @@ def test_a_steady_flood_is_recorded_as_the_budget_has_it_and_the_costliest_of_it
 
 
 def test_of_a_flood_of_calls_that_are_all_alike_the_budget_is_recorded() -> None:
-    budget, least_us, recorded = NodeBudget(), 0.0, 0
+    budget, least_us, recorded = AgentBudget(), 0.0, 0
     for _ in range(100):
         recorded += 500 if least_us <= 5_000 else 0
         least_us = budget.least_us(counted([5_000] * 500), 1.0, 50.0)
@@ -170,6 +170,6 @@ def test_of_a_flood_of_calls_that_are_all_alike_the_budget_is_recorded() -> None
 
 
 def test_without_a_limit_all_is_recorded_again() -> None:
-    budget, flood = NodeBudget(), counted([2_000] * 900 + [9_000] * 5)
+    budget, flood = AgentBudget(), counted([2_000] * 900 + [9_000] * 5)
     assert budget.least_us(flood, 1.0, 10.0) > 2_000
     assert budget.least_us(flood, 1.0, None) == 0.0

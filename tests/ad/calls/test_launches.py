@@ -14,8 +14,9 @@ from chimbuko.ad.calls.windows import StepFacts, Windows
 from chimbuko.core.calls.record import CallRecord, StreamHealth, call_id
 from chimbuko.core.calls.recordarrays import PackedRecords, unpack
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import COUNTER_THREAD, COUNTER_VALUE
 from tests.plainpython import examples
-from tests.reference.gpu import RANK, GpuTrace, Place, Task, gpu_tasks, gpu_trace, names
+from tests.reference.gpu import FIRST_ID, RANK, GpuTrace, Place, Task, gpu_tasks, gpu_trace, names
 
 EXAMPLES = examples(120)
 HEALTH = StreamHealth(0, RANK, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
@@ -94,6 +95,16 @@ def test_ids_of_functions_that_are_left_out_launch_nothing() -> None:
     for pattern, has_launch in (("solve", True), ("cuda*", False)):
         records = run(trace, Launches(uncorrelated=(pattern,)))
         assert {bool(record.launch_id) for _, record in records} == {has_launch}
+
+
+def test_a_gpu_call_without_an_id_has_no_launch_whatever_its_neighbours_have() -> None:
+    trace = gpu_trace([Task(1, 0, 0), Task(1, 0, 0)])
+    (step,) = trace.steps
+    is_first = (step.counters[:, COUNTER_VALUE] == FIRST_ID) & (step.counters[:, COUNTER_THREAD] == 1)
+    trace.steps[0] = replace(step, counters=step.counters[~is_first])
+    launched = {record.id: record.launch_id for _, record in run(trace, Launches())}
+    (without, _), (with_id, stack) = trace.launches.items()
+    assert launched[identity(without)] == "" and launched[identity(with_id)] == identity(stack[0])
 
 
 @pytest.mark.parametrize("maker", ["CUDA", "ROCM"])

@@ -19,7 +19,7 @@ from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording, r
 from chimbuko.ad.kernels import rawrows as recording
 from chimbuko.core.arrays import UInt64Array
 from chimbuko.core.calls.rawrows import RecordedStep
-from chimbuko.core.traceschema import MAX_TIME_US, StreamNames, TraceStep
+from chimbuko.core.traceschema import MAX_TIME_US, Operation, StreamNames, TraceStep
 from tests.plainpython import examples
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names, traces
 
@@ -127,6 +127,25 @@ def test_damaged_rows_are_left_out_and_all_others_restored(
         recorder.append(step, NOTHING_OPEN)
     kept = [kept_rows(step) for step in trace.steps()]
     assert [rows_of(step) for step in read_recording(path).steps] == [rows for rows in kept if any(rows)]
+
+
+@pytest.mark.compiled
+def test_collective_operations_are_kept_but_for_damaged_ones(tmp_path: Path) -> None:
+    recorder = FlightRecorder(tmp_path / "recorder", 1 << 16, RANK)
+    kind = Operation.COLLECTIVE
+    own = [(0, RANK, thread, kind, 7, 2, 40 + thread, 800, 0, 10 + thread) for thread in range(3)]
+    damaged = [
+        (1, *own[0][1:]),
+        (0, RANK + 1, *own[0][2:]),
+        (0, RANK, 1 << 16, *own[0][3:]),
+        (0, RANK, 0, kind + 1, *own[0][4:]),
+        (*own[0][:-1], MAX_TIME_US),
+    ]
+    one_event = array([(0, RANK, 0, 0, 4, 10)], 6), array([], 8), array([], 6)
+    step = TraceStep(0, *one_event, operations=array([*damaged[:2], *own, *damaged[2:]], 10))
+    recorder.append(step, NOTHING_OPEN)
+    (kept,) = read_recording(tmp_path / "recorder").steps
+    assert kept.trace_step(RANK, with_open=False).operations.tolist() == [list(row) for row in own]
 
 
 def slow_open_at(before: Rows, events: Rows, until_us: int) -> Rows:

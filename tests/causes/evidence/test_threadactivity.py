@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from chimbuko.causes.evidence.threadactivity import ThreadActivity, Usual, activity_in
+from chimbuko.causes.evidence.threadactivity import SlowTimes, ThreadActivity, Usual, activity_in
 from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS
+from chimbuko.monitor.samples.intervals import overlaps_us
 from chimbuko.monitor.samples.rows import THREAD
 from tests.causes.flagged import at
 from tests.causes.nodes import thread, ticks
@@ -18,7 +19,7 @@ from tests.causes.nodes import thread, ticks
 def activity(
     rows: list[np.void], begin_ms: float, end_ms: float, *disturbed: tuple[float, float]
 ) -> ThreadActivity:
-    others = [(at(begin), at(end)) for begin, end in disturbed]
+    others = SlowTimes((at(begin), at(end)) for begin, end in disturbed)
     return activity_in(np.array(rows, THREAD), at(begin_ms), at(end_ms), others)
 
 
@@ -109,7 +110,7 @@ def taken(usual: Usual, **values: int) -> ThreadActivity:
     """Activity in 200 ms with such looks, beside calm ones in which half of the time was waited."""
     calm = ticks(1, -200, 0, ran_us=10_000, waited_us=10_000, slices=2)
     rows = [*calm, *ticks(1, 0, 200, **values)]
-    return activity_in(np.array(rows, THREAD), at(0), at(200), (), usual)
+    return activity_in(np.array(rows, THREAD), at(0), at(200), None, usual)
 
 
 def test_slices_that_others_cut_are_no_reason_to_wait() -> None:
@@ -185,3 +186,21 @@ def test_a_call_that_ran_no_longer_than_usual_has_no_further_usual_waits() -> No
     known = seen.counted(20_000, 180_000, usually_ran_us=20_000, usually_off_us=50_000)
     assert (known.waited_us, known.usual_wait_us) == (130_000, 50_000)
     assert seen.counted(20_000, 180_000, usually_ran_us=1_000).usual_wait_us == pytest.approx(171_000)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(-3, 30)), max_size=30),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12)), max_size=12),
+)
+def test_slow_times_overlap_the_rows_that_any_of_them_overlaps(
+    slow: list[tuple[int, int]], gaps_and_lengths: list[tuple[int, int]]
+) -> None:
+    rows, now_us = np.zeros(len(gaps_and_lengths), THREAD), 0
+    for row, (gap_us, length_us) in zip(rows, gaps_and_lengths, strict=True):
+        row["begin_us"], row["length_us"] = now_us + gap_us, length_us
+        now_us += gap_us + length_us
+    intervals = [(begin_us, begin_us + length_us) for begin_us, length_us in slow]
+    plainly = np.zeros(len(rows), bool)
+    for begin_us, end_us in intervals:
+        plainly |= overlaps_us(rows, begin_us, end_us) > 0
+    assert SlowTimes(intervals).overlap(rows).tolist() == plainly.tolist()

@@ -49,3 +49,9 @@ def test_a_loss_counts_what_lies_in_no_call_of_any_incident() -> None:
     calls = [flag("compute", 1, 0, 240), flag("pack", 1, 500, 740)]
     found = incidents(calls, lost)
     assert sum(one.cost_us for one in found) <= 500_000 + 2_000
+
+
+def test_a_loss_that_lies_in_calls_of_other_incidents_is_none_itself() -> None:
+    calls = [flag("compute", 1, 0, 300), flag("pack", 1, 500, 800)]
+    found = incidents(calls, shared(loss(1, 0, 1000, 500)))
+    assert [one.is_loss for one in found] == [False, False]

@@ -89,7 +89,7 @@ def test_calls_that_lost_a_core_to_one_process_are_one_incident(late: bool) -> N
         ),
         (Part("network", 5e4), "as it waited 50 ms for a socket or a pipe"),
         (Part("held lock", 5e4, by="io"), "as it waited 50 ms for a lock, while its thread io ran"),
-        (Part("system time", 5e4), "as the kernel took 50 ms for its system calls"),
+        (Part("system time", 5e4), "as its system calls took 50 ms"),
     ],
 )
 def test_each_cause_has_its_words(part: Part, words: str) -> None:

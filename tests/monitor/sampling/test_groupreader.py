@@ -104,3 +104,92 @@ def test_who_was_killed_for_memory_is_known_when_nobody_lives_any_more(
     assert list(span.kills.values()) == [GroupKills(1, 8192, 8192)]
     assert list(span.then(difference(after, after)).kills.values()) == [GroupKills(1, 8192, 8192)]
     files.close()
+
+
+UNIFIED_JOB = {
+    "memory.current": "6442450944\n",
+    "memory.max": "8589934592\n",
+    "memory.high": "max\n",
+    "memory.peak": "8589930496\n",
+    "memory.events": "low 0\nhigh 0\nmax 412\noom 2\noom_kill 3\noom_group_kill 0\n",
+    "cpu.max": "400000 100000\n",
+    "cpu.stat": "usage_usec 9214772\nuser_usec 8811204\nsystem_usec 403568\nnice_usec 0\n"
+    "core_sched.force_idle_usec 0\nnr_periods 812\nnr_throttled 95\nthrottled_usec 7313204\n"
+    "nr_bursts 0\nburst_usec 0\n",
+}
+"""Files of a group as Linux 6.12 writes them, of a job that has its limits for all of its tasks."""
+UNIFIED_TASK = {
+    "memory.current": "3221225472\n",
+    "memory.max": "max\n",
+    "memory.high": "max\n",
+    "memory.peak": "4294963200\n",
+    "memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 1\noom_group_kill 0\n",
+    "cpu.max": "max 100000\n",
+    "cpu.stat": "usage_usec 4607386\nuser_usec 4405602\nsystem_usec 201784\nnice_usec 0\n"
+    "core_sched.force_idle_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"
+    "nr_bursts 0\nburst_usec 0\n",
+}
+OLD_JOB = {
+    "memory/memory.usage_in_bytes": "6442450944\n",
+    "memory/memory.limit_in_bytes": "8589934592\n",
+    "memory/memory.max_usage_in_bytes": "8589930496\n",
+    "memory/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
+    "memory/memory.use_hierarchy": "1\n",
+    "cpu/cpu.cfs_quota_us": "400000\n",
+    "cpu/cpu.stat": "nr_periods 812\nnr_throttled 95\nthrottled_time 7313204000\n",
+}
+OLD_TASK = {
+    "memory/memory.usage_in_bytes": "3221225472\n",
+    "memory/memory.limit_in_bytes": "9223372036854771712\n",
+    "memory/memory.max_usage_in_bytes": "4294963200\n",
+    "memory/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    "memory/memory.use_hierarchy": "1\n",
+    "cpu/cpu.cfs_quota_us": "-1\n",
+    "cpu/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
+}
+
+
+def write_group(mount: Path, group: str, files: dict[str, str]) -> None:
+    """The files of a group; in version 1 its folder stands below that of the controller."""
+    for name, text in files.items():
+        controller, _, file = name.rpartition("/")
+        path = mount / controller / group / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("membership", "job", "task"),
+    [
+        (b"0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_1\n", UNIFIED_JOB, UNIFIED_TASK),
+        (
+            b"4:memory:/slurm/uid_1000/job_7/step_0/task_1\n1:cpu:/slurm/uid_1000/job_7/step_0/task_1\n",
+            OLD_JOB,
+            OLD_TASK,
+        ),
+    ],
+)
+def test_the_limit_of_a_job_holds_for_its_tasks(
+    tmp_path: Path, membership: bytes, job: dict[str, str], task: dict[str, str]
+) -> None:
+    """Its tasks' groups have none, and do not count for how long those around them had no core."""
+    inner = membership.decode().split()[0].rpartition(":")[2].lstrip("/")
+    outer = inner[: inner.index("/step_0")]
+    write_group(tmp_path, outer, job)
+    write_group(tmp_path, inner, task)
+    files = MadeFiles()
+    files.membership = membership
+    reader = GroupReader(files, tmp_path)
+    assert reader.read(1) == GroupCounters(6442450944, 8589934592, 7313204)
+    # Those of other tasks of the job are not ours.
+    assert list(reader.kills().values()) == [GroupKills(1, 8589930496, 8589934592)]
+    files.close()
+
+
+def test_a_group_whose_controllers_are_off_is_counted_by_the_one_around_it(tmp_path: Path) -> None:
+    write_group(tmp_path, "user.slice", UNIFIED_JOB)
+    write_group(tmp_path, "user.slice/app.scope", {"cpu.stat": "usage_usec 1\nuser_usec 1\nsystem_usec 0\n"})
+    files = MadeFiles()
+    files.membership = b"0::/user.slice/app.scope\n"
+    assert GroupReader(files, tmp_path).read(1) == GroupCounters(6442450944, 8589934592, 7313204)
+    files.close()

@@ -95,6 +95,28 @@ def test_a_webhook_gets_each_alert(receiver: Receiver, reported: list[str]) -> N
     assert reported == []
 
 
+def test_a_sink_that_fails_in_another_way_than_it_says_is_asked_again(
+    reported: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sinkqueue, "PAUSES_S", (0.0,))
+    got: list[bytes] = []
+
+    def take(body: bytes) -> None:
+        if body not in got:
+            got.append(body)
+            raise RuntimeError("it was not thought of")
+
+    alerts = SinkQueue(Sink("odd one", take), reported.append)
+    alerts.put(b"{}")
+    until(lambda: len(reported) == 2)
+    alerts.stop()
+    assert got == [b"{}"]
+    assert reported == [
+        "the odd one takes no alerts: it was not thought of; trying again",
+        "the odd one takes alerts again",
+    ]
+
+
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_a_webhook_does_not_choose_what_else_is_asked(receiver: Receiver, code: int) -> None:
     """Whoever answers there could have a node of the cluster ask what only that can reach."""

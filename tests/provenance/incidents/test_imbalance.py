@@ -36,6 +36,7 @@ def test_a_rank_that_takes_twice_as_long() -> None:
 
 def test_a_call_that_each_rank_makes_once_is_judged_by_the_other_ranks() -> None:
     assert found(1e5, 1.1e5, 1e6, 0.9e5, calls=(1, 1, 1, 1)) == Unequal((2,), 1, 1e6, 1e5)
+    assert found(3100.0, 10_000.0, 3100.0, 1.5e6, calls=(1, 1, 1, 1)) == Unequal((3,), 1, 1.5e6, 3100.0)
     assert found(1e5, 1.1e5, 1.8e5, 0.9e5, calls=(1, 1, 1, 1)) is None, "too little, for so few calls"
     assert found(1e4, 1.1e4, 9e4, 0.9e4, calls=(1, 1, 1, 1)) is None, "80 ms"
     assert found(1e5, 1e6, calls=(1, 1)) is None, "which one is slow?"

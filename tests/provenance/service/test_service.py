@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -37,6 +38,7 @@ from chimbuko.runtime.protocol.messages import (
     RecordBatch,
     RunStatistics,
 )
+from chimbuko.runtime.protocol.rankclaims import claim_ranks
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.runs.directory import RunInfo
 from tests.provenance.writing import acknowledged, send, until, writing
@@ -98,6 +100,28 @@ def test_a_writer_of_a_slow_store_tells_agents_how_many_calls_it_takes(
         until(lambda: acknowledged(broker) == 149)
         until(lambda: told() is None)
     assert provenance.calls.count(ALL) == 5 * 149
+
+
+def test_agents_of_one_node_have_a_budget_each(
+    broker: RunBroker,
+    writer: Writer,
+    engine: Engine,
+    provenance: Provenance,
+    record: Record,
+    batch: Batch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    came = Counter[str]()
+    monkeypatch.setattr(pace.StoreBudget, "stored", lambda _, calls, *rest: came.update(calls))
+    broker.client.hset(broker.keys.programs, "heat", 0)
+    for rank in (1, 2):
+        claim_ranks(broker, [("heat", rank)], f"agent-{rank}")
+    for rank in (1, 2, 3):
+        records = [record(rank=rank, row=n, revision=1) for n in range(5)]
+        send(broker, batch(1, stream=f"0:{rank}", records=records))
+    with running(broker, engine, provenance.run_id):
+        pass
+    assert came == {"agent-1": 5, "agent-2": 5, record().node: 5}
 
 
 def test_the_latest_statistics_are_stored_and_every_model(

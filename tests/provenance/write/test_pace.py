@@ -60,7 +60,7 @@ class Store:
         self.now_s += 1.0
         assert self.budget.is_due(self.now_s)
         waiting = sum(math.ceil(waiting / 50.0) for waiting in self.queue.values() if waiting >= 1.0)
-        self.per_node = self.budget.per_node(self.now_s, waiting)
+        self.per_node = self.budget.per_agent(self.now_s, waiting)
         return stored
 
 
@@ -104,7 +104,7 @@ def test_where_all_else_takes_the_time_calls_still_have_a_share() -> None:
             budget.stored(
                 {"node": 1 + second % 3}, 2 * (1 + second % 3), 1, 0.0098 + 0.0001 * (1 + second % 3)
             )
-        per_node = budget.per_node(float(second), 0)
+        per_node = budget.per_agent(float(second), 0)
     assert per_node is not None
     # 0.1 of a second, at 0.1 ms each.
     assert per_node == pytest.approx(1_000, rel=0.3)

@@ -252,3 +252,17 @@ def test_leaf_servers_merge_those_below_them() -> None:
                 assert known[agent.name].merged == agent.made[-1].sequence
 
     check()
+
+
+def test_nothing_is_acknowledged_as_saved_before_the_server_above_saves_it() -> None:
+    """An agent forgets what is saved: had the server died then, its calls were counted nowhere."""
+    agent, leaf, server = Agent(0), LeafState("leaf", 1, PROFILE), new_server()
+    assert server.apply(leaf.greeting())
+    assert leaf.apply(agent.learn(100))
+    merged = leaf.next_delta()
+    assert merged is not None and server.apply(decode(encode(merged)))
+    told = leaf.acknowledge(server.all_acknowledgements()["leaf"])[agent.name]
+    assert (told.merged, told.saved) == (agent.made[-1].sequence, 0)
+    server.save()
+    server.is_saved()
+    assert leaf.acknowledge(server.all_acknowledgements()["leaf"])[agent.name].saved == told.merged

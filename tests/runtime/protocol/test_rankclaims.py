@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chimbuko.runtime.protocol.broker import PrivateBroker
-from chimbuko.runtime.protocol.rankclaims import claim_ranks, rivalries
+from chimbuko.runtime.protocol.rankclaims import agents_of, claim_ranks, rivalries
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 
@@ -19,6 +19,9 @@ def test_the_first_agent_has_a_rank_for_good(tmp_path: Path) -> None:
         assert rivalries(client) == []
         assert claim_ranks(client, [*heat, *others], "agent-b") == [False, True, True]
         assert claim_ranks(client, heat, "agent-a") == [True]
+        client.client.hset(client.keys.programs, mapping={"heat": 0, "other": 1})
+        asked = [(0, 0), (1, 0), (1, 7), (2, 0)]
+        assert agents_of(client, asked) == {(0, 0): "agent-a", (1, 0): "agent-b"}
         (line,) = rivalries(client)
         assert line.startswith("heat, rank 0,") and "agent-a" in line and "agent-b" in line
         client.client.close()

@@ -65,6 +65,26 @@ def running(tmp_path: Path) -> MadeRun:
     return make_run(tmp_path / "heat", "running", 20)
 
 
+def test_a_look_that_fails_is_not_the_last_one(
+    running: MadeRun, broker: PrivateBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[Feed] = []
+    look = Feed._round
+
+    def fail_once(self: Feed) -> bool:
+        if not failed:
+            failed.append(self)
+            raise RuntimeError("it was not thought of")
+        return look(self)
+
+    monkeypatch.setattr(Feed, "_round", fail_once)
+    client = connect(broker.url)
+    publish(client, running, running.frame(1, 20))
+    with following(running, broker.url) as (_, listener):
+        listener.until(lambda update: update.status.last_step == 20)
+    assert failed
+
+
 def test_frames_extend_what_the_store_knew(running: MadeRun, broker: PrivateBroker) -> None:
     client = connect(broker.url)
     publish(client, running, running.frame(1, 20))
