@@ -41,6 +41,8 @@ class StepTime(msgspec.Struct, frozen=True, array_like=True):
     """Time asleep, and of coroutines that await; without samples of nodes the rest of it is in the others."""
     waiting_us: float
     """Time of waits for a core; without samples of nodes it is in the others."""
+    is_sampled: bool = False
+    """Whether samples of nodes tell of most of this time what slept and waited."""
 
 
 class StepTimes(msgspec.Struct, frozen=True):
@@ -111,7 +113,8 @@ def _together(step: int, sums: Sequence[StepSum], sampled: _SampledTimes, ranks:
         "asleep_us": float(sum(one.awaiting_us for one in sums)),
     }
     within = sampled.between(start_us, end_us)
-    if within.watched_us >= max(1.0, LEAST_WATCHED * (end_us - start_us) * ranks):
+    is_sampled = within.watched_us >= max(1.0, LEAST_WATCHED * (end_us - start_us) * ranks)
+    if is_sampled:
         spent = divide(spent, within)
     return StepTime(
         step,
@@ -121,6 +124,7 @@ def _together(step: int, sums: Sequence[StepSum], sampled: _SampledTimes, ranks:
         sum(one.anomalies for one in sums),
         sum(one.severity_us for one in sums),
         **{"waiting_us": 0.0, **spent},
+        is_sampled=is_sampled,
     )
 
 

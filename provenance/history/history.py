@@ -48,6 +48,7 @@ _NAMES = {
     "other_mpi_us": "other MPI",
     "io_us": "I/O",
     "gpu_us": "waiting for a GPU",
+    "threads_us": "waiting for other threads",
     "asleep_us": "asleep",
     "waiting_us": "waiting for a core",
     "not_recorded_us": "not recorded",

@@ -120,7 +120,7 @@ def test_call_data_of_each_rank_stands_beside_what_its_source_saw(page: Page, pr
     first, *others = rows(page, "calldata")
     calls = {f"{one.program}:{one.rank}": one.calls for one in provenance.health()}
     seen, analysed = (f"{calls['0:2'] + missing:,}" for missing in (640, 0))
-    assert first == ["0:2", "the recorder", seen, analysed, "0", "640 in steps that were never read"]
+    assert first == ["0:2", "the recorder", seen, analysed, "0", "0", "640 in steps that were never read"]
     assert {row[0]: row[2:4] for row in others} == {
         rank: [f"{number:,}"] * 2 for rank, number in calls.items() if rank != "0:2"
     }

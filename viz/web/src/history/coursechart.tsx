@@ -9,7 +9,7 @@ const LEFT = 64;
 const RIGHT = 10;
 const TOP = 10;
 const PLOT = 84;
-const FOOT = 16;
+const FOOT = 30;
 
 interface Props {
   history: SeriesHistory;
@@ -51,6 +51,17 @@ export function CourseChart({ history, quantity, own, open }: Props) {
                 {valueText(quantity, value)}
               </text>
             </g>
+          ))}
+          {[0, runs.length - 1].map((at) => (
+            <text
+              key={at === 0 ? 'first' : 'last'}
+              class="tick-text"
+              x={at === 0 ? LEFT : width - RIGHT}
+              y={foot + 25}
+              text-anchor={at === 0 ? 'start' : 'end'}
+            >
+              {(at === 0 || runs.length > 1) && wallClock(runs[at]?.started_us ?? 0).slice(0, 10)}
+            </text>
           ))}
           {changes.map((change) => (
             <line

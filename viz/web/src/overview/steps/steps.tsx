@@ -20,7 +20,7 @@ import { MeasureChoice } from '../measurechoice';
 import { StepChart } from './stepchart';
 import { StepTable } from './steptable';
 import { TimeChart } from './timechart';
-import type { StepTimes } from '../../shared/api/types';
+import type { StepTime, StepTimes } from '../../shared/api/types';
 
 const NAMES: Record<Course, string> = { time: 'time of threads', ranks: 'single ranks' };
 
@@ -71,7 +71,7 @@ function Times() {
   );
 }
 
-function PartLegend({ times: { times: all, is_sampled, ranks } }: { times: StepTimes }) {
+function PartLegend({ times: { times: all, ranks } }: { times: StepTimes }) {
   const present = PARTS.filter((part) => all.some((one) => part.of(one) > 0));
   return (
     <>
@@ -79,7 +79,7 @@ function PartLegend({ times: { times: all, is_sampled, ranks } }: { times: StepT
         {present.map(({ look, names }) => (
           <span key={look} class="legend-item">
             <i class={`part-mark ${look}`} />
-            {names[is_sampled ? 0 : 1]}
+            {namesOf(names, all)}
           </span>
         ))}
       </span>
@@ -88,13 +88,20 @@ function PartLegend({ times: { times: all, is_sampled, ranks } }: { times: StepT
   );
 }
 
+/** Name of a part over all steps; both names where nodes were sampled in some of them only. */
+function namesOf(names: readonly [sampled: string, otherwise: string], times: readonly StepTime[]): string {
+  const [sampled, otherwise] = names;
+  if (sampled === otherwise || times.every((one) => one.is_sampled)) return sampled;
+  return times.some((one) => one.is_sampled) ? `${sampled} (${otherwise} where not sampled)` : otherwise;
+}
+
 /** Times as a table, the newest steps first. */
-function TimeTable({ times: { times: all, is_sampled } }: { times: StepTimes }) {
+function TimeTable({ times: { times: all } }: { times: StepTimes }) {
   const unit = columnUnit(all.map(totalOf));
   const present = PARTS.filter((part) => all.some((one) => part.of(one) > 0));
   const columns = [
     { heading: 'first step', isNumber: true },
-    ...present.map(({ names }) => ({ heading: `${names[is_sampled ? 0 : 1]}, ${unit}`, isNumber: true })),
+    ...present.map(({ names }) => ({ heading: `${namesOf(names, all)}, ${unit}`, isNumber: true })),
     { heading: 'anomalies', isNumber: true },
     { heading: `lost, ${unit}`, isNumber: true },
   ];

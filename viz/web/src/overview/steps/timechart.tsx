@@ -49,7 +49,7 @@ export function TimeChart({ times, zoom, happened }: Props) {
     setAt(next);
     const found = next === null ? undefined : drawn.bars[next];
     if (found === undefined || element.current === null) return hideTip();
-    const lines = tipOf(found, times, drawn);
+    const lines = tipOf(found, drawn);
     showTip({ ...onPage(element.current, (found.x0 + found.x1) / 2, drawn.top), lines }, delay);
     if (delay === 0) spoken.value = lines.slice(0, 2).join(', ');
   };
@@ -168,13 +168,13 @@ function Picture({ drawn, focused, chosen }: { drawn: TimeLayout; focused: Bar |
   );
 }
 
-function tipOf({ time, steps, count }: Bar, { is_sampled }: StepTimes, drawn: TimeLayout): string[] {
+function tipOf({ time, steps, count }: Bar, drawn: TimeLayout): string[] {
   const total = totalOf(time);
   const begun = drawn.marks.flatMap((mark) => mark.at).filter((one) => one.time_us >= time.start_us && one.time_us <= time.end_us);
   return [
     steps[0] === steps[1] ? `step ${exact(steps[0])}` : `steps ${formatRange(steps)}, per step`,
     ...PARTS.flatMap(({ names, of }) =>
-      of(time) > 0 ? [`${names[is_sampled ? 0 : 1]}: ${duration(of(time) / count)}, ${percent(total > 0 ? of(time) / total : null)}`] : [],
+      of(time) > 0 ? [`${names[time.is_sampled ? 0 : 1]}: ${duration(of(time) / count)}, ${percent(total > 0 ? of(time) / total : null)}`] : [],
     ),
     `${duration(total / count)} of all threads`,
     time.anomalies === 0 ? 'no anomalies' : `${plural(time.anomalies, 'anomaly')}, ${duration(time.severity_us)} lost`,

@@ -223,6 +223,7 @@ export interface components {
             gpu_us: number;
             asleep_us: number;
             waiting_us: number;
+            is_sampled: boolean;
         };
         /**
          * HealthAnswer

@@ -33,11 +33,11 @@ export function bandAt(bands: readonly Band[], notKept: readonly Interval[], pos
 }
 
 /** Lines of a band's tooltip. */
-export function bandLines({ parts, time }: Band, { length, is_sampled }: StepTimes): string[] {
+export function bandLines({ parts, time }: Band, { length }: StepTimes): string[] {
   const steps = length === 1 ? `step ${exact(time.step)}` : `steps ${exact(time.step)} to ${exact(time.step + length - 1)}`;
   const total = PARTS.reduce((sum, part) => sum + part.of(time), 0);
   return [
     `${steps}: calls not kept, their time is`,
-    ...parts.map(([look, from, to]) => `${partName(look, is_sampled)}: ${duration((to - from) * total)}, ${percent(to - from)}`).reverse(),
+    ...parts.map(([look, from, to]) => `${partName(look, time.is_sampled)}: ${duration((to - from) * total)}, ${percent(to - from)}`).reverse(),
   ];
 }

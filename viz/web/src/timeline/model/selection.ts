@@ -38,11 +38,11 @@ export function selectionAnswer(found: SelectionAnswer): string {
 /** What threads did in a range of time, by the steps that reach into it: also where no call is kept. */
 export function partsIn(ranks: Iterable<StepTimes>, [first, last]: Range): string {
   const sums = PARTS.map(() => 0);
-  let isSampled = false;
-  for (const { times, is_sampled } of ranks) {
-    isSampled ||= is_sampled;
+  let isSampled = true;
+  for (const { times } of ranks) {
     for (const time of times) {
       const share = Math.max(0, Math.min(last, time.end_us) - Math.max(first, time.start_us)) / Math.max(1, time.end_us - time.start_us);
+      if (share > 0) isSampled &&= time.is_sampled;
       PARTS.forEach((part, at) => (sums[at] = (sums[at] as number) + share * part.of(time)));
     }
   }

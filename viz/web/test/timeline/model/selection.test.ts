@@ -36,7 +36,7 @@ test('the sentence on a selection says how much of its time is known', () => {
 });
 
 test('of steps that reach into the time, the part within it counts', () => {
-  const time = { step: 0, computing_us: 300, mpi_us: 100, io_us: 0, gpu_us: 0, asleep_us: 0, waiting_us: 0 };
+  const time = { step: 0, computing_us: 300, mpi_us: 100, io_us: 0, gpu_us: 0, asleep_us: 0, waiting_us: 0, is_sampled: true };
   const steps = {
     is_sampled: true,
     length: 1,

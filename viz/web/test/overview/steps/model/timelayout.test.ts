@@ -16,6 +16,7 @@ const step = (at: number, parts: Partial<StepTime> = {}): StepTime => ({
   gpu_us: 0,
   asleep_us: 0,
   waiting_us: 0,
+  is_sampled: true,
   ...parts,
 });
 const made = (times: StepTime[], length = 1): StepTimes => ({ length, ranks: 2, is_sampled: true, times });
