@@ -33,11 +33,11 @@ from measuring import cost_of, in_child, table
 from streams import analyse, be_fork_server, spec_of
 
 from chimbuko.ad.agent.agent import Agent
-from chimbuko.ad.agent.waitsearch import WaitSearch
+from chimbuko.ad.agent.recorderservice import WaitSearch
 from chimbuko.ad.analysis import detection, streamanalysis
+from chimbuko.ad.calls.callpaths import UsualRuntimes
 from chimbuko.ad.calls.channels import Channels
 from chimbuko.ad.calls.selection import NO_ROWS
-from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.capture.trace.discovery import Transport
 

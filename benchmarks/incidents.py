@@ -22,8 +22,8 @@ from benchmarks.store import RUN
 from benchmarks.store import record as usual_record
 from chimbuko.core.calls.record import CallRecord, Message, StackFrame, StreamHealth, WindowCall, call_id
 from chimbuko.core.calls.recordarrays import pack
-from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName, packed
-from chimbuko.monitor.samples.rows import OTHER, THREAD
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, ThreadName, packed
+from chimbuko.monitor.sampling.rows import OTHER, THREAD
 from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.events import CallsStored, IncidentsStored, Tick

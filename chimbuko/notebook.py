@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from chimbuko.core.errors import ServiceError
-from chimbuko.instrument.attaching.recording import COOPERATION_VARIABLE, DONE, SETTINGS
 from chimbuko.instrument.tracer import session
+from chimbuko.instrument.tracer.attaching import COOPERATION_VARIABLE, DONE, SETTINGS
 
 RUNS = Path("chimbuko-runs")
 LONGEST_S = 60.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.capture.trace.timeline import START_US
+from chimbuko.capture.trace.madeup import START_US
 from chimbuko.core.arrays import Float64Array, Int64Array, UInt64Array
 from chimbuko.core.traceschema import (
     EVENT_COLUMNS,

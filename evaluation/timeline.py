@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimbuko.capture.trace.timeline import PERIOD_US, START_US, StreamTimeline
+from chimbuko.capture.trace.madeup import PERIOD_US, START_US, StreamTimeline
 from evaluation.labelled import LabelledRun, LabelledStream, Truth, numbered
 
 

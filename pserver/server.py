@@ -15,15 +15,13 @@ import msgspec
 import redis
 
 from chimbuko.pserver.metrics import MetricsPort
-from chimbuko.pserver.schedule import READ_COUNT, Life, Schedule
-from chimbuko.pserver.state.modelversions import Published
-from chimbuko.pserver.state.savedstate import SavedState, write_state
-from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.pserver.steps import (
+from chimbuko.pserver.schedule import (
+    READ_COUNT,
     BrokerFailed,
     Event,
     Hastened,
     Instruction,
+    Life,
     MakeReport,
     Merged,
     ModelPublished,
@@ -35,12 +33,16 @@ from chimbuko.pserver.steps import (
     RoundBegun,
     Save,
     Saved,
+    Schedule,
     SeekReport,
     SendFrame,
     SendReport,
     StopAsked,
     WriteStory,
 )
+from chimbuko.pserver.state.modelversions import Published
+from chimbuko.pserver.state.savedstate import SavedState, write_state
+from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.storyfile import write_story
 from chimbuko.runtime.protocol.membership import decoded_silent, is_to_end

@@ -19,18 +19,16 @@ import redis
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.intake import Intake
 from chimbuko.ad.agent.nodewatch import NodeWatch
-from chimbuko.ad.agent.recorderservice import RecorderService
+from chimbuko.ad.agent.recorderservice import RecorderService, WaitSearch
 from chimbuko.ad.agent.spoolshipper import AgentReports, AgentSpools, SpoolShipper
-from chimbuko.ad.agent.waitsearch import WaitSearch
 from chimbuko.ad.agent.watchdog import HangWatchdog
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.processspecs import AgentSpec
-from chimbuko.ad.handoff.shortage import StreamPart
+from chimbuko.ad.handoff.shortage import ShortageNotices, StreamPart
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import SECURE_S, ModelSync
 from chimbuko.ad.streamprocess.forkserver import ForkServer
 from chimbuko.ad.streams.deltalog import LOG_NAME, DeltaLog
-from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle, left_streams
 from chimbuko.ad.streams.streamsupervisor import TICK_S, Supervisor
 from chimbuko.capture.follow.alarm import Alarm

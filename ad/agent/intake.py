@@ -14,10 +14,10 @@ import redis
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.processspecs import AgentSpec
+from chimbuko.ad.handoff.shortage import ShortageNotices
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.arrivals import Arrival, Arrivals, Instance
-from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.core.calls.record import UNREAD_STREAMS, UNREADABLE_STREAMS, StreamHealth

@@ -18,10 +18,9 @@ from chimbuko.core.calls.record import Metadata
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.monitor.collector.collector import PERIOD_S, Collector
 from chimbuko.monitor.collector.earlylooks import take_early
-from chimbuko.monitor.collector.expectedranks import ExpectedRanks
-from chimbuko.monitor.collector.watched import Watched
+from chimbuko.monitor.collector.watched import ExpectedRanks, Watched
 from chimbuko.monitor.procfs.gpus import present_gpus
-from chimbuko.monitor.samples.nodebatch import NodeBatch, PackedBatch, packed
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, PackedBatch, packed
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import PAYLOAD
 from chimbuko.runtime.protocol.runbroker import RunBroker

@@ -17,10 +17,9 @@ from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.calls.selection import AgentBudget
 from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.notifiers import AgentNotifier
-from chimbuko.ad.handoff.shortage import StreamPart
+from chimbuko.ad.handoff.shortage import ShortageNotices, StreamPart
 from chimbuko.ad.handoff.spool import SpoolDelivery
 from chimbuko.ad.modelsync.modelsync import ModelSync
-from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.core.arrays import Int64Array
 from chimbuko.core.buckets import BUCKETS

@@ -10,9 +10,8 @@ from math import log2
 
 import numpy as np
 
-from chimbuko.ad.calls.callpaths import CallPaths
+from chimbuko.ad.calls.callpaths import CallPaths, UsualRuntimes
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.detectors import Detector, Verdicts
 from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.ad.detectors.robust import Robust

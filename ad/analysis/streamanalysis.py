@@ -23,7 +23,7 @@ from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, UInt8Array
 from chimbuko.core.calls.record import BEYOND_BUDGET, CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
-from chimbuko.core.calls.timekind import TimeKind
+from chimbuko.core.calls.waiting import TimeKind
 from chimbuko.core.config import METRICS, AnalysisConfig
 from chimbuko.core.sourcecensus import CALLS_SEEN, SourceCensus, parse_census
 from chimbuko.core.traceschema import StreamNames, TraceStep

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.correlation import CORRELATION_ID
-from chimbuko.ad.calls.launches import GPU_KEYS
+from chimbuko.ad.calls.launches import CORRELATION_ID, GPU_KEYS
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.kernels.stack import LOST, NONE, UNCERTAIN, UNKNOWN
 from chimbuko.capture.trace.discovery import BP_FILE, StreamName

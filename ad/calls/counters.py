@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.calls.correlation import CORRELATION_ID
+from chimbuko.ad.calls.launches import CORRELATION_ID
 from chimbuko.ad.calls.selection import NO_METRICS, CallMetrics, StepCounters, table
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.kernels import metrics as kernels

@@ -1,5 +1,5 @@
 """Following the call paths of a step, and learning the usual runtime on each, compiled; wrapped by
-``ad.calls.callpaths`` and ``ad.calls.usual``.
+``ad.calls.callpaths`` and ``ad.calls.callpaths``.
 
 The usual runtime of a path takes a few bytes, and a few nanoseconds a call.
 """

@@ -1,5 +1,5 @@
 """Launches of GPU kernels by their correlation ids, with the call stacks that they had, compiled; wrapped by
-``ad.calls.correlation``.
+``ad.calls.launches``.
 
 A ring of *nodes*: one for each launching call, and one for each call around it, which launches of the same
 step share. Nodes are numbered from 0 since the stream began; the oldest are overwritten.

@@ -1,4 +1,4 @@
-"""Time of callees that are left out at times, compiled; wrapped by ``ad.calls.leftout``.
+"""Time of callees that are left out at times, compiled; wrapped by ``ad.analysis.detection``.
 
 The time of a call that is not recorded is its caller's own. So the caller's own time is another one with it
 than without it, unless the time of such callees always counts as the caller's own, also where they are

@@ -1,5 +1,5 @@
 """Tables that records are made in: what stays between steps, input and output; filled by
-``ad.kernels.windows`` and ``output``, held by ``ad.calls.buffers``.
+``ad.kernels.windows`` and ``output``, held by ``ad.calls.windows``.
 """
 
 from __future__ import annotations

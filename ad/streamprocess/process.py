@@ -28,8 +28,7 @@ from chimbuko.ad.handoff.shortage import ShortageReporter, StreamPart
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
 from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streamprocess.commits import CommitSchedule, Told, Uncommitted
-from chimbuko.ad.streamprocess.progression import epoch_of, has_ended
-from chimbuko.ad.streamprocess.sources import open_source
+from chimbuko.ad.streamprocess.sources import epoch_of, has_ended, open_source
 from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.follow.presence import Role, announce
 from chimbuko.capture.trace.discovery import Transport

@@ -40,7 +40,7 @@ from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.tausettings import application_settings
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan import placingcosts
-from chimbuko.plan.placements import Where
+from chimbuko.plan.placingadvice import Where
 from chimbuko.plan.placingcosts import Usual
 
 ENDS, RATES = (5_000, 240_000), (100_000, 180_000)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chimbuko.plan.hypotheses import agreement
-from chimbuko.plan.placements import FALLS_BEHIND, NodeLoad, Outcome, Placement, Where, outcome
+from chimbuko.plan.placingadvice import FALLS_BEHIND, NodeLoad, Outcome, Placement, Where, outcome
 from chimbuko.plan.placingcosts import Slowdown, UnitCosts, unit_costs
 from chimbuko.runtime.protocol.telemetry import AgentLoad
 

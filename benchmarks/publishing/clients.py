@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from benchmarks.measuring import cpu_of, descendants
 from benchmarks.publishing.service import service
 from chimbuko.observe.namespaces.exchange.jobaddress import WRITER, find_address
+from chimbuko.observe.namespaces.exchange.leaves import as_leaf
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.tree.leaves import as_leaf
-from chimbuko.observe.namespaces.tree.tree import Change
-from chimbuko.observe.namespaces.tree.wire import Publication, encode
+from chimbuko.observe.namespaces.exchange.tree import Change
+from chimbuko.observe.namespaces.exchange.wire import Publication, encode
 from chimbuko.runtime.protocol.messages import PAYLOAD
 
 VALUES = 12

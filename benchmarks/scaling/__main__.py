@@ -22,12 +22,11 @@ import msgspec
 from benchmarks.measuring import table
 from benchmarks.scaling.fitting import fitted
 from benchmarks.scaling.loads import Measured, known, measure_all
-from chimbuko.plan import unitcosts
+from chimbuko.plan import loads as unitcosts
 from chimbuko.plan.bottleneck import bottleneck, full_at
-from chimbuko.plan.loads import Pipeline
+from chimbuko.plan.loads import KEEPER, LEAF, READERS, SERVICES, Pipeline, UnitCosts, measured
 from chimbuko.plan.noise import effects
 from chimbuko.plan.simulation import simulate
-from chimbuko.plan.unitcosts import KEEPER, LEAF, READERS, SERVICES, UnitCosts, measured
 
 COSTS = Path(unitcosts.__file__).with_name(unitcosts.FILE)
 COUNTS_FROM = 0.02

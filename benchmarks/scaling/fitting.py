@@ -8,9 +8,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from benchmarks.scaling.loads import Measured
-from chimbuko.plan.loads import part_work
+from chimbuko.plan.loads import READERS, SERVICES, PartCosts, UnitCosts, Units, part_work
 from chimbuko.plan.simulation import simulate
-from chimbuko.plan.unitcosts import READERS, SERVICES, PartCosts, UnitCosts, Units
 
 CPU = {
     READERS: ("second", "step", "row"),

@@ -17,8 +17,7 @@ import msgspec
 from benchmarks.server.load import Load
 from benchmarks.server.measure import JOIN_PERIODS
 from benchmarks.server.node import measure
-from chimbuko.plan.loads import Pipeline
-from chimbuko.plan.unitcosts import READERS
+from chimbuko.plan.loads import READERS, Pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("measured.json")

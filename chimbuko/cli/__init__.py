@@ -76,7 +76,7 @@ VERBOSE = "-v"
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell."""
 VERBS = {verb: text for verbs in SECTIONS.values() for verb, text in verbs.items()}
-_PACKAGES = ("execute", "inspect", "maintain", "observe", "plan")
+_PACKAGES = ("execute", "inspect", "maintain", "observe")
 """Sub-packages with the modules of the verbs."""
 
 

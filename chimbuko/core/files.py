@@ -1,5 +1,5 @@
-"""Files that a reader finds whole, the old text or the new one, never half of it; and private folders in
-places where others may write, too, such as that for temporary files.
+"""Files that a reader finds whole, the old text or the new one, never half of it, private folders, and
+files without a name.
 """
 
 from __future__ import annotations
@@ -95,3 +95,23 @@ def _sync(path: Path | str, flags: int) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+MEMORY = "/dev/shm"
+
+
+def unnamed_file(name: str) -> int:
+    """Return the descriptor of an empty file in memory that is gone when nobody has it open any more.
+
+    Filters of system calls may refuse that (seccomp, of containers): it is a file without a name then, in
+    ``/dev/shm``, or where temporary files are.
+    """
+    try:
+        return os.memfd_create(name)
+    except OSError:
+        # Here because hardly anybody needs it: it takes 3 ms.
+        from tempfile import TemporaryFile
+
+        folder = MEMORY if os.access(MEMORY, os.W_OK) else None
+        with TemporaryFile(dir=folder) as file:
+            return os.dup(file.fileno())

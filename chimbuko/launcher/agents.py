@@ -23,6 +23,7 @@ from chimbuko.ad.streams.deltalog import LOG_FILES
 from chimbuko.capture.follow.leftovers import remove_leftovers
 from chimbuko.capture.follow.steps import INDEX, is_closed
 from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, find_live
+from chimbuko.core.files import unnamed_file
 from chimbuko.instrument.recorder.ringfolder import await_drained
 from chimbuko.instrument.recorder.watch import RecorderWatch
 from chimbuko.launcher.options import AgentOptions
@@ -31,7 +32,6 @@ from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.supervisor import ServiceGroup
-from chimbuko.runtime.process.unnamedfile import unnamed_file
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder

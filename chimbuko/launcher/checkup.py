@@ -1,4 +1,6 @@
-"""Checks of a machine, each of which tries out the real thing and says what to do where it does not work."""
+"""Checks of a machine, of its node's settings and of its recorders, each of which tries out the real thing
+and says what to do where it does not work.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import numpy as np
 
 from chimbuko.capture.follow.space import MEMORY, choose_folder
-from chimbuko.capture.trace.discovery import SST
+from chimbuko.capture.trace.discovery import SST, STREAM_PREFIX
 from chimbuko.capture.trace.isolated import apart
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.shield import ADVICE, WHAT, shield_environment, shield_problems, shield_states
@@ -28,15 +31,164 @@ from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.errors import ChimbukoError, ConfigError, TraceFormatError
 from chimbuko.core.kernels.library import find, is_prepared
 from chimbuko.core.traceschema import StreamNames
+from chimbuko.instrument.recorder.library import WHAT as LIBRARY
+from chimbuko.instrument.recorder.library import recorder_library
+from chimbuko.instrument.recorder.mpi import mpi_of
 from chimbuko.launcher.kernels import await_kernels
-from chimbuko.launcher.nodecheck import Finding
-from chimbuko.launcher.recordercheck import check_recorder
+from chimbuko.monitor.procfs.numbers import format_cpulist
+from chimbuko.monitor.report.cores import FOREIGN_SHARE
+from chimbuko.monitor.report.limits import memory_low
+from chimbuko.monitor.report.profile import (
+    load,
+    node_differences,
+    profile_of,
+    setting_differences,
+    settings_in,
+)
+from chimbuko.monitor.sampling.difference import difference
+from chimbuko.monitor.sampling.sampler import Sampler
+from chimbuko.monitor.sampling.span import Span
 from chimbuko.provenance.store.engine import ping
-from chimbuko.runtime.preload import find_compiler
+from chimbuko.runtime.preload import compile_with, find_compiler
 from chimbuko.runtime.process.signals import no_ctrl_c
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.brokerplace import LOOPBACK, address_of
 from chimbuko.runtime.runs.scratch import is_on_network
+
+# Check of the cores, memory and settings of a node for ``chimbuko doctor``, as the monitor measures them.
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Result of one check."""
+
+    about: str
+    state: str
+    """``ok``, ``warning`` (it works, but) or ``problem``."""
+    text: str
+    advice: str = ""
+    """Advice on what to do; empty if nothing is."""
+
+
+LOOK_S = 0.5
+
+
+def check_node(baseline: Path | None) -> list[Finding]:
+    """Check a node before a job starts; return what was found.
+
+    Parameters
+    ----------
+    baseline
+        Folder of the tables of a good run, to compare with.
+
+    Raises
+    ------
+    ConfigError
+        There is no profile in that folder.
+    """
+    sampler = Sampler()
+    earlier = sampler.sample([os.getpid()])
+    time.sleep(LOOK_S)
+    span = difference(earlier, sampler.sample([os.getpid()]))
+    sampler.close()
+    found = list(_load(span))
+    if baseline is not None:
+        found += _compared(baseline, span)
+    return found
+
+
+def _load(span: Span) -> Iterator[Finding]:
+    allowed = os.sched_getaffinity(0)
+    busy = [
+        cpu for cpu, core in span.cores.items() if cpu in allowed and core.share(core.busy_s) > FOREIGN_SHARE
+    ]
+    if busy:
+        yield Finding(
+            "cores",
+            "warning",
+            f"{len(busy)} of {len(allowed)} ({format_cpulist(busy)}) are busy before the job starts",
+            "look for what runs there (top), or ask for nodes of your own",
+        )
+    else:
+        yield Finding("cores", "ok", f"{len(allowed)} ({format_cpulist(allowed)}), idle")
+    for low in memory_low(span):
+        yield Finding("memory", "warning", low.text, low.advice)
+
+
+def _compared(folder: Path, span: Span) -> list[Finding]:
+    node = socket.gethostname()
+    good = load(folder, node)
+    pairs = list(node_differences(good, profile_of(span, {}, node)))
+    if good.processes:
+        pairs += setting_differences(good.processes[0].variables, settings_in(os.environ))
+    if not pairs:
+        return [Finding("good run", "ok", f"this node is as in {folder}")]
+    return [Finding("good run", "warning", text, advice) for text, advice in pairs]
+
+
+RECORDER = "recorder"
+OTHER_RECORDERS = "or record with TAU, or a Python program with 'chimbuko trace'"
+ENDED_S = 20.0
+LOOK_PERIOD_S = 0.05
+_BECOME = """
+import os, pathlib, sys
+from chimbuko.instrument.recorder.launch import become
+from chimbuko.instrument.recorder.library import NativeProgram
+become(NativeProgram(pathlib.Path(sys.argv[1]), "", is_elf=True), sys.argv[1:], os.environ)
+"""
+_SOURCE = """
+__attribute__((noinline)) int work(int number);
+int work(int number) { return number + 1; }
+int main(void) { return work(-1); }
+"""
+_MPI_SOURCE = """
+#include <mpi.h>
+int main(void) { MPI_Init(0, 0); MPI_Barrier(MPI_COMM_WORLD); return MPI_Finalize(); }
+"""
+
+
+def check_recorder() -> Finding:
+    """Build the library for the MPI on the PATH, if there is one, and record a small program with it."""
+    environment = dict(os.environ)
+    mpicc = shutil.which("mpicc")
+    with TemporaryDirectory(prefix="chimbuko-doctor-") as name:
+        folder = Path(name)
+        try:
+            compiler = [mpicc] if mpicc else find_compiler(environment, LIBRARY)
+            program = folder / "program"
+            source = folder / "program.c"
+            source.write_text(_MPI_SOURCE if mpicc else _SOURCE)
+            words = [*compiler, "-finstrument-functions", str(source), "-o", str(program)]
+            compile_with(words, environment, "a program", "set PATH or CC")
+            mpi = mpi_of(program, environment)
+            recorder_library(mpi, environment)
+            recorded = _is_recorded(program, folder, environment)
+        except (ConfigError, OSError, subprocess.SubprocessError) as error:
+            return Finding(
+                RECORDER, "warning", f"programs run, and are not recorded: {error}", OTHER_RECORDERS
+            )
+    built = f"built by {compiler[0]} for " + ("programs without MPI" if mpi is None else f"{mpi.path}")
+    if not recorded:
+        return Finding(
+            RECORDER, "warning", f"{built}; a program that it recorded left no stream", OTHER_RECORDERS
+        )
+    more = "; there is no mpicc on the PATH, so MPI programs are not recorded" if mpi is None else ""
+    return Finding(RECORDER, "ok", f"{built}, and a program was recorded with it{more}")
+
+
+def _is_recorded(program: Path, folder: Path, environment: Mapping[str, str]) -> bool:
+    streams = folder / "streams"
+    streams.mkdir()
+    own = {**environment, "TAU_ADIOS2_FILENAME": str(streams / STREAM_PREFIX), "TAU_ADIOS2_ENGINE": "BP4"}
+    own.pop("TAU_ADIOS2_CONFIG_FILE", None)
+    words = [sys.executable, "-P", "-c", _BECOME, str(program)]
+    subprocess.run(words, env=own, timeout=ENDED_S, capture_output=True, check=True)
+    latest = time.monotonic() + ENDED_S
+    while time.monotonic() < latest:
+        if any((found / "md.idx").exists() for found in streams.glob("*.bp")):
+            return True
+        time.sleep(LOOK_PERIOD_S)
+    return False
+
 
 ABOUT = "sst shield"
 STREAM_TIMEOUT_S = 30.0

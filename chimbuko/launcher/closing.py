@@ -12,7 +12,7 @@ from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.summary import Result, summarize
 from chimbuko.launcher.services.storeplace import StorePlace
 from chimbuko.provenance.explain.explaining import explain_at_end
-from chimbuko.provenance.explain.finaljudgement import judge_at_end
+from chimbuko.provenance.explain.relabelling import judge_at_end
 from chimbuko.provenance.history.remembering import Remembered, remember
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.process.failures import words_of

@@ -33,8 +33,8 @@ from chimbuko.launcher.nodescript import node_command
 from chimbuko.launcher.options import HostOptions, check_agents
 from chimbuko.launcher.outcome.progress import FrameHealth, Progress, say
 from chimbuko.launcher.outcome.recovery import is_alive_elsewhere, note_failed_start
-from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.launcher.services.choices import ServiceOptions
+from chimbuko.launcher.services.dashboard import AddressFile
 from chimbuko.launcher.services.services import Services
 from chimbuko.provenance.alerts.sinks import sinks_named
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED, RUNNING, state_of

@@ -1,16 +1,22 @@
-"""Analysis of one run, beside its program, from the first service to the summary."""
+"""Analysis of one run, beside its program, from the first service to the summary; a notice where nothing
+records the program.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 import redis
 
-from chimbuko.capture.trace.discovery import Transport
+from chimbuko.capture.trace.discovery import Transport, find_live
 from chimbuko.core.errors import ServiceError, StoreError
 from chimbuko.core.kernels.library import is_prepared
 from chimbuko.launcher.agents import RESCUE_AFTER_S, Agents
@@ -18,17 +24,59 @@ from chimbuko.launcher.application import Begun, Interrupts, news_of_application
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import AgentOptions
+from chimbuko.launcher.outcome.losses import HOW_TO_RECORD
 from chimbuko.launcher.outcome.progress import FrameHealth, Progress, say
-from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.launcher.services.choices import ServiceOptions
+from chimbuko.launcher.services.dashboard import AddressFile
 from chimbuko.launcher.services.services import Services
 from chimbuko.launcher.transport import shield_news
-from chimbuko.launcher.unrecorded import UnrecordedProgram
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
 from chimbuko.runtime.process.failures import Failures, words_of
 from chimbuko.runtime.process.supervisor import Revivals
 from chimbuko.runtime.process.wakeup import Wakeup
 from chimbuko.runtime.runs.directory import RunDirectory
+
+SAID_AFTER_S: Final = 4.0
+"""Time that a program has until its first stream; ours appear within 0.5 s, where a core is free."""
+_RECORDING: Final = frozenset(("tau_exec", "tau_python"))
+_OURS: Final = "chimbuko"
+
+
+class UnrecordedProgram:
+    """Search for the first stream of a program.
+
+    Parameters
+    ----------
+    command
+        Words of the program; those that have it recorded get the time that they need.
+    folder
+        Folder in which its streams appear.
+    began_s
+        Time at which the program began, on the monotonic clock.
+    """
+
+    def __init__(self, command: Sequence[str], folder: Path, began_s: float) -> None:
+        self._folder = folder
+        self._due_s = began_s + SAID_AFTER_S
+        self._is_over = _is_recorded(command)
+
+    def news(self, now_s: float) -> str:
+        """Return what is to be said of the program now; empty for nothing. It is said once."""
+        if self._is_over or now_s < self._due_s:
+            return ""
+        self._is_over = True
+        try:
+            return "" if find_live(self._folder) else f"nothing records the program so far. {HOW_TO_RECORD}"
+        except FileNotFoundError:
+            # Who keeps the folder removes it when the program has ended.
+            return ""
+
+
+def _is_recorded(command: Sequence[str]) -> bool:
+    names = [os.path.basename(word) for word in command]
+    ours = itertools.pairwise(names)
+    return not _RECORDING.isdisjoint(names) or any(pair == (_OURS, "trace") for pair in ours)
+
 
 INTERRUPTED_CODE = 130
 STDERR = 2

@@ -16,7 +16,7 @@ import msgspec
 from chimbuko.capture.trace.discovery import StreamName
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.errors import ServiceError
-from chimbuko.core.files import write_atomically
+from chimbuko.core.files import unnamed_file, write_atomically
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.offline.spec import UNDELIVERED_CODE, OfflineNews, OfflineSpec, RecordedStreamSpec
 from chimbuko.launcher.outcome.progress import Progress
@@ -32,7 +32,6 @@ from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.starting import fork
-from chimbuko.runtime.process.unnamedfile import unnamed_file
 from chimbuko.runtime.process.wakeup import Wakeup
 from chimbuko.runtime.runs.directory import RunDirectory, claim_name
 from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder

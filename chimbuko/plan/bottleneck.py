@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from chimbuko.plan.loads import Pipeline, loads
+from chimbuko.plan.loads import KEEPER, LEAF, READERS, Pipeline, UnitCosts, loads
 from chimbuko.plan.placingadvice import MOST_STEP_BYTES
 from chimbuko.plan.simulation import ROW_BYTES
-from chimbuko.plan.unitcosts import KEEPER, LEAF, READERS, UnitCosts
 
 ROOM = 0.8
 """Share of a core that a part may ask for; one that asks for more has none left for what comes at once."""

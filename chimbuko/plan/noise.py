@@ -14,9 +14,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from chimbuko.core.arrays import Float64Array
-from chimbuko.plan.loads import Pipeline, loads
+from chimbuko.plan.loads import READERS, Pipeline, UnitCosts, loads
 from chimbuko.plan.placingcosts import usual
-from chimbuko.plan.unitcosts import READERS, UnitCosts
 
 SPREAD = 0.2
 """Standard deviation of the logarithm of a burst's time."""

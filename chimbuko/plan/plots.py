@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.advice import Advice
 from chimbuko.plan.fitting import Fit
 from chimbuko.plan.normalform import INTERVAL
+from chimbuko.plan.prediction import Advice
 from chimbuko.plan.workflow import Workflow
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import msgspec
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import number_of
-from chimbuko.plan.measured import Measured, measured
+from chimbuko.plan.fitting import Measured, measured
 from chimbuko.plan.normalform import PerformanceModel, parse_form
 from chimbuko.plan.workflow import NOTHING, Phases, Task, Workflow
 

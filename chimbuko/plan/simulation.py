@@ -7,8 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array
-from chimbuko.plan.loads import Load, Pipeline, costs_of, loads, services, work_of
-from chimbuko.plan.unitcosts import LEAF, READERS, PartCosts, UnitCosts, Units
+from chimbuko.plan.loads import (
+    LEAF,
+    READERS,
+    Load,
+    PartCosts,
+    Pipeline,
+    UnitCosts,
+    Units,
+    costs_of,
+    loads,
+    services,
+    work_of,
+)
 
 STREAM_LIMIT_BYTES = 64e6
 """Limit of a stream's unread steps, in bytes; beyond it the oldest are dropped (``--trace-limit``)."""

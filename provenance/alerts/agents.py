@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from math import inf
 
 from chimbuko.core.units import format_duration_us
-from chimbuko.provenance.alerts.alert import Alert
 from chimbuko.provenance.alerts.alertkind import AlertKind
-from chimbuko.provenance.alerts.events import AgentsSeen, Event, Instruction, LookAtAgents, Send
+from chimbuko.provenance.alerts.events import AgentsSeen, Alert, Event, Instruction, LookAtAgents, Send
 from chimbuko.provenance.write.events import Tick
 
 LOOK_S = 1.0

@@ -1,7 +1,11 @@
-"""Alerts of a run as they go out: the loop around ``Alerting``, with broker, store and sinks."""
+"""Alerts of a run as they go out: the loop around ``Alerting``, with broker, store and a queue for each
+sink.
+"""
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,11 +14,11 @@ from typing import cast
 import msgspec
 from sqlalchemy import Engine
 
-from chimbuko.provenance.alerts.alert import Alert
 from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.calls import CallAlert
 from chimbuko.provenance.alerts.events import (
     AgentsSeen,
+    Alert,
     Event,
     LookAtAgents,
     LookForStandstills,
@@ -22,13 +26,87 @@ from chimbuko.provenance.alerts.events import (
     StandstillsSeen,
 )
 from chimbuko.provenance.alerts.sink import Sink
-from chimbuko.provenance.alerts.sinkqueue import SinkQueue
 from chimbuko.provenance.incidents.marks import SILENT, marks_of, silent_functions
 from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.events import StoreEvent
 from chimbuko.runtime.protocol.membership import silent_agents
 from chimbuko.runtime.protocol.runbroker import RunBroker
+
+MOST_WAITING = 100
+"""Maximum number of alerts that wait; more are left out while a sink does not take them."""
+PAUSES_S = (1.0, 4.0, 16.0)
+"""Pause before each further try."""
+STOP_S = 5.0
+"""Maximum time at the end of the run to go on handing over what waits."""
+
+
+class SinkQueue:
+    """Hands alerts over one after the other, and tries again where it fails.
+
+    Parameters
+    ----------
+    report
+        Takes a line for the user: once that alerts are not taken, and once that they are again.
+    """
+
+    def __init__(self, sink: Sink, report: Callable[[str], None]) -> None:
+        self._sink = sink
+        self._report = report
+        self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
+        self._is_stopping = threading.Event()
+        self._is_failing = False
+        self._stop_at_s = 0.0
+        self._lost = 0
+        self._thread = threading.Thread(target=self._work, name=sink.name, daemon=True)
+        self._thread.start()
+
+    def put(self, body: bytes) -> None:
+        """Hand an alert over soon; it is left out where too many wait already."""
+        try:
+            self._waiting.put_nowait(body)
+        except queue.Full:
+            self._lost += 1
+
+    def stop(self) -> None:
+        """Hand over what waits, if that does not take long."""
+        self._stop_at_s = time.monotonic() + STOP_S
+        self._is_stopping.set()
+        # Where it is full there is no need to wake the thread.
+        if not self._waiting.full():
+            self._waiting.put_nowait(None)
+        self._thread.join(STOP_S)
+        lost = self._lost + self._waiting.qsize()
+        if lost:
+            self._report(f"{lost} alerts were not taken by the {self._sink.name}")
+
+    def _work(self) -> None:
+        while not (self._is_stopping.is_set() and (self._waiting.empty() or self._is_late)):
+            body = self._waiting.get()
+            if body is not None and not self._is_taken(body):
+                self._lost += 1
+
+    @property
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._stop_at_s
+
+    def _is_taken(self, body: bytes) -> bool:
+        for pause_s in (*PAUSES_S, 0.0):
+            try:
+                self._sink.take(body)
+            except Exception as error:
+                # Whatever it was: the thread goes on, so that later alerts are taken.
+                if not self._is_failing:
+                    self._report(f"the {self._sink.name} takes no alerts: {error}; trying again")
+                self._is_failing = True
+                if self._is_stopping.wait(pause_s):
+                    return False
+            else:
+                if self._is_failing:
+                    self._report(f"the {self._sink.name} takes alerts again")
+                self._is_failing = False
+                return True
+        return False
 
 
 class AlertService:
@@ -75,8 +153,8 @@ class AlertService:
 
     def stop(self) -> None:
         """Hand over what waits, if that does not take long."""
-        for queue in self._queues:
-            queue.stop()
+        for one in self._queues:
+            one.stop()
 
     def _handle(self, event: Event, engine: Engine) -> None:
         for instruction in self._alerting.handle(event):
@@ -115,5 +193,5 @@ class AlertService:
             one = self._unsent.popleft()
             alert = msgspec.structs.replace(one.alert, dashboard=f"{run}{one.page}") if run else one.alert
             body = msgspec.json.encode(alert)
-            for queue in self._queues:
-                queue.put(body)
+            for sink_queue in self._queues:
+                sink_queue.put(body)

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from chimbuko.provenance.alerts.alert import Alert
 from chimbuko.provenance.alerts.alertkind import AlertKind
-from chimbuko.provenance.alerts.events import Event, Instruction, Send
+from chimbuko.provenance.alerts.events import Alert, Event, Instruction, Send
 from chimbuko.provenance.write.events import ExplainedCall, SevereCallsStored
 
 PERIOD_S = 10.0

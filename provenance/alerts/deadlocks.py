@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from chimbuko.provenance.alerts.alert import Alert
 from chimbuko.provenance.alerts.alertkind import AlertKind
-from chimbuko.provenance.alerts.events import Event, Instruction, LookForStandstills, Send, StandstillsSeen
+from chimbuko.provenance.alerts.events import (
+    Alert,
+    Event,
+    Instruction,
+    LookForStandstills,
+    Send,
+    StandstillsSeen,
+)
 from chimbuko.provenance.write.events import HealthStored, Tick
 
 LOOK_S = 5.0

@@ -1,4 +1,4 @@
-"""Events that alerts learn from, and what is to be done for them."""
+"""Alerts, the events that they learn from, and what is to be done for them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,24 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from chimbuko.provenance.alerts.alert import Alert
 from chimbuko.provenance.incidents.standstill import Standstill
 from chimbuko.provenance.write.events import StoreEvent
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """Envelope that all alerts have; each kind adds its own fields."""
+
+    run: str
+    """Id of the run."""
+    sentence: str
+    """Sentence that says what happened; empty if it is not known yet."""
+    dashboard: str = ""
+    """Address of the page about it, without the token; empty if there is no dashboard."""
+
+    @property
+    def about(self) -> str:
+        """Return the id of the incident or finding, whose mark counts; empty if there is none, or not yet."""
+        return ""
 
 
 class AgentsSeen(msgspec.Struct, frozen=True):

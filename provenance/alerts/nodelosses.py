@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.sentence import sentence
-from chimbuko.provenance.alerts.alert import Alert
-from chimbuko.provenance.alerts.alertkind import AlertKind
-from chimbuko.provenance.alerts.costgate import CostGate
-from chimbuko.provenance.alerts.events import Event, Instruction, Send
+from chimbuko.provenance.alerts.alertkind import AlertKind, CostGate
+from chimbuko.provenance.alerts.events import Alert, Event, Instruction, Send
 from chimbuko.provenance.write.events import IncidentsStored, Resumed
 
 

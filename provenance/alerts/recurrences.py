@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chimbuko.provenance.alerts.alert import Alert
-from chimbuko.provenance.alerts.alertkind import AlertKind
-from chimbuko.provenance.alerts.costgate import CostGate
-from chimbuko.provenance.alerts.events import Event, Instruction, Send
+from chimbuko.provenance.alerts.alertkind import AlertKind, CostGate
+from chimbuko.provenance.alerts.events import Alert, Event, Instruction, Send
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.write.events import RecurrencesStored, Resumed
 

@@ -8,8 +8,7 @@ import msgspec
 
 from chimbuko.causes.wording import duration
 from chimbuko.core.calls.functionnames import short_name
-from chimbuko.core.calls.timekind import TimeKind, time_kind
-from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.core.calls.waiting import TimeKind, Waits, time_kind, waits_in
 from chimbuko.core.units import number_of
 
 MOST_FUNCTIONS = 10

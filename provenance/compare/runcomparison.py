@@ -23,8 +23,15 @@ from chimbuko.provenance.compare.runprofile import (
     RunProfile,
     pair_functions,
 )
-from chimbuko.provenance.compare.timechanges import Alone, Pair, TimeChange, time_changes, waits_by_name
-from chimbuko.provenance.compare.wholechange import WholeChange, whole_change
+from chimbuko.provenance.compare.timechanges import (
+    Alone,
+    Pair,
+    TimeChange,
+    WholeChange,
+    time_changes,
+    waits_by_name,
+    whole_change,
+)
 
 MORE = 2.0
 """Factor by which anomalies per call must grow to be called more."""

@@ -1,4 +1,4 @@
-"""Gives stored calls the labels that a final model would have given them."""
+"""Stored calls of a run, judged again by a final model, by default the one that the run ended with."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import numpy.typing as npt
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select, update
 
 from chimbuko.ad.detectors import Verdicts
+from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.core.calls.record import CLEARLY, call_id
 from chimbuko.core.config import FEW_CALLS, LEAST_CALLS
-from chimbuko.provenance.store.engine import store_errors
+from chimbuko.core.statistics.model import load_model
+from chimbuko.provenance.explain.explaining import Say, explain_at_end, explain_run, is_explained_at_end
+from chimbuko.provenance.store.engine import close, open_for_writing, store_errors
 from chimbuko.provenance.store.tables import (
     CALLS,
     FUNCTION_STATISTICS,
@@ -31,6 +34,8 @@ from chimbuko.provenance.store.tables import (
 )
 from chimbuko.provenance.write.rollups import rebuild as rebuild_sums
 from chimbuko.provenance.write.stepwriter import rebuild as rebuild_steps
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.runs.directory import RunDirectory
 
 AT_ONCE = 10_000
 """Number of calls that are judged together."""
@@ -385,3 +390,77 @@ def _by_step(connection: Connection, run: int, function: int) -> Float64Array:
         .group_by(call.program, call.rank, call.step)
     )
     return np.array(connection.scalars(statement).all(), np.float64)
+
+
+# Final judgement: a run's recorded calls are judged again by the model that the run ended with.
+
+
+def relabel_run(
+    run: RunDirectory,
+    is_deleting: bool,
+    is_hasty: Callable[[], bool] = lambda: False,
+    is_explained: bool = False,
+    say: Say = log,
+) -> Relabelled:
+    """Judge all calls in the store of a run by its final model, and find its incidents anew.
+
+    Parameters
+    ----------
+    is_hasty, say
+        As for ``explain_run``.
+    is_explained
+        Whether all calls are explained as they are.
+
+    Raises
+    ------
+    ChimbukoError
+        The run has no model, or its store cannot be written.
+    """
+    info = run.read_info()
+    judge = FinalJudge(load_model(run.model_path, info.config), info.config)
+
+    # Waits are judged by what they waited for, so that has to be known.
+    if not is_explained:
+        explain_run(run, is_hasty)
+    engine = open_for_writing(run.used_store_url(info))
+    try:
+        relabelled = relabel(engine, info.id, judge.judge, is_deleting)
+    finally:
+        close(engine)
+    # What the trace knew is in the store now.
+    explain_run(run, is_hasty=lambda: True, say=say)
+    return relabelled
+
+
+def judge_at_end(
+    run: RunDirectory, is_hasty: Callable[[], bool], say: Say, is_explained: bool = False
+) -> str:
+    """Judge the calls of a run that has just ended once more, and return a line for the user, if any.
+
+    Where very many calls are abnormal, they stay as they are.
+
+    Parameters
+    ----------
+    is_hasty, say, is_explained
+        As for ``relabel_run``.
+
+    Raises
+    ------
+    ChimbukoError
+        The store cannot be read or written.
+    """
+    if not run.model_path.exists() or not is_explained_at_end(run):
+        return explain_at_end(run, is_hasty, say)
+    relabelled = relabel_run(run, False, is_hasty, is_explained, say)
+    return relabelled_line(relabelled) if relabelled.now_normal or relabelled.now_abnormal else ""
+
+
+def relabelled_line(relabelled: Relabelled) -> str:
+    """Return the line for people about calls that were judged again."""
+    changed = relabelled.now_normal + relabelled.now_abnormal
+    deleted = f" ({relabelled.deleted:,} deleted)" if relabelled.deleted else ""
+    return (
+        f"Judged again by the final model: {changed:,} of {relabelled.calls:,} recorded calls changed; "
+        f"{relabelled.now_normal:,} {'is' if relabelled.now_normal == 1 else 'are'} normal now{deleted}, "
+        f"{relabelled.now_abnormal:,} abnormal"
+    )

@@ -17,9 +17,8 @@ from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.provenance.incidents.drifts import drifts
 from chimbuko.provenance.incidents.imbalance import imbalances
-from chimbuko.provenance.incidents.latethreads import late_threads
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
-from chimbuko.provenance.incidents.slowthreads import slow_threads
+from chimbuko.provenance.incidents.slowthreads import late_threads, slow_threads
 from chimbuko.provenance.incidents.standstill import deadlocks
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance

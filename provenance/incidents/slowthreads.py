@@ -1,4 +1,6 @@
-"""Findings of threads that take longer than others of their rank in the same functions."""
+"""Findings of threads that take longer than others of their rank in the same functions, or for which the
+others wait again and again.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ import msgspec
 from sqlalchemy import func, select
 
 from chimbuko.causes.incidents.drift import OF_RUN
+from chimbuko.causes.kinds.peers import named_thread
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.pathtable import OTHER_PATHS
 from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.core.statistics.latethreads import LATE_THREADS, LateThread, decode_late_threads
 from chimbuko.provenance.incidents.imbalance import Unequal, costs_of, have_to_come, unequal
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 from chimbuko.provenance.store.tables import CALLS
@@ -143,4 +147,53 @@ def _finding(program: int, ranks: Sequence[Sequence[_Slow]], span_us: tuple[int,
         usual_us=sum(one.usual_us * one.calls for one in first) / calls,
         factor=whole_us / sum(one.threads.usual_us * one.threads.calls for one in slow),
         threads=sorted({thread for one in slow for thread in one.threads.ranks}),
+    )
+
+
+def late_threads(provenance: Provenance) -> list[Recurrence]:
+    """Return one finding for each barrier of a program, of all ranks that have a late thread there, where the
+    others lose a part of the run that is worth a word.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    found: dict[tuple[int, str], dict[int, LateThread]] = defaultdict(dict)
+    for said in provenance.metadata(key=LATE_THREADS):
+        for one in decode_late_threads(said.value):
+            known = found[said.program, one.barrier].get(said.rank)
+            if known is None or one.lost_us > known.lost_us:
+                found[said.program, one.barrier][said.rank] = one
+    if not found:
+        return []
+    span_us = provenance.steps.time_range() or (0, 0)
+    least_us = OF_RUN * sum(time.exclusive_us for time in provenance.function_times().values())
+    findings = [
+        _late_finding(program, barrier, of_rank, span_us) for (program, barrier), of_rank in found.items()
+    ]
+    return [one for one in findings if one.cost_us >= least_us]
+
+
+def _late_finding(
+    program: int, barrier: str, of_rank: dict[int, LateThread], span_us: tuple[int, int]
+) -> Recurrence:
+    costliest = max(of_rank.values(), key=lambda one: one.lost_us)
+    threads = {one.thread for one in of_rank.values()}
+    return Recurrence(
+        program=program,
+        kind=RecurrenceKind.LATE_THREADS,
+        function=barrier,
+        calls=sum(one.regions for one in of_rank.values()),
+        cost_us=sum(one.lost_us for one in of_rank.values()),
+        shortest_us=0.0,
+        longest_us=costliest.lost_us,
+        functions=[barrier],
+        ranks=sorted(of_rank),
+        begin_us=span_us[0],
+        end_us=span_us[1],
+        examples=[],
+        share=costliest.share,
+        factor=costliest.ratio,
+        by=named_thread(costliest.thread) if len(threads) == 1 else "one thread",
     )

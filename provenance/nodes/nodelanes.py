@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.monitor.samples.intervals import overlapping, overlaps_us
-from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
-from chimbuko.monitor.samples.rows import CORE, GPU, THREAD
-from chimbuko.provenance.nodes.nodesamples import NodeSamples
+from chimbuko.monitor.sampling.intervals import overlapping, overlaps_us
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, Rows, ThreadName
+from chimbuko.monitor.sampling.rows import CORE, GPU, THREAD
+from chimbuko.provenance.nodes.nodelist import NodeSamples
 from chimbuko.provenance.query.runreader import RunReader
 
 PERIODS_BELOW_US = 5_000_000

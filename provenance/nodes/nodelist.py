@@ -1,22 +1,62 @@
-"""Nodes that there are samples of, and facts about a node from all its samples."""
+"""Nodes that there are samples of, their stored samples, facts about a node from all of them, and what
+findings about it cost.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select, tuple_
 
+from chimbuko.causes.wording import duration
 from chimbuko.core.arrays import RankKey
-from chimbuko.monitor.samples.intervals import summed
-from chimbuko.monitor.samples.nodebatch import NodeBatch, NodePart, ThreadName
-from chimbuko.monitor.samples.rows import CORE, NODE, THREAD
-from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
+from chimbuko.monitor.sampling.intervals import summed
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, NodePart, ThreadName, unpacked
+from chimbuko.monitor.sampling.rows import CORE, NODE, THREAD
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import NODE_SAMPLES
+
+FOREVER_US = 1 << 62
+AT_ONCE = 32
+"""Number of batches that one statement reads: half a MB of a large node's."""
+
+
+class NodeSamples:
+    """Samples of a run's nodes."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+
+    def batches(
+        self, begin_us: int, end_us: int, is_sum: bool = False, node: str | None = None
+    ) -> Iterator[NodeBatch]:
+        """Yield samples from around flagged calls in an interval, or sums; of one node or all, by time."""
+        columns = NODE_SAMPLES.c
+        wanted: tuple[ColumnElement[bool], ...] = (
+            columns.run == self._reader.run,
+            columns.is_sum.is_(is_sum),
+            columns.begin_us < end_us,
+            columns.end_us > begin_us,
+        )
+        if node is not None:
+            wanted += (columns.node == node,)
+        keys = select(columns.node, columns.sequence).where(*wanted).order_by(columns.begin_us)
+        found = self._reader.rows(keys)
+        for first in range(0, len(found), AT_ONCE):
+            some = [(key.node, key.sequence) for key in found[first : first + AT_ONCE]]
+            is_one = tuple_(columns.node, columns.sequence).in_(some)
+            rows = self._reader.rows(
+                select(columns.node, columns.sequence, columns.rows).where(
+                    columns.run == self._reader.run, is_one
+                )
+            )
+            packed = {(row.node, row.sequence): row.rows for row in rows}
+            # A run may be pruned meanwhile.
+            yield from (unpacked(packed[key]) for key in some if key in packed)
 
 
 class SampledNode(msgspec.Struct, frozen=True):
@@ -253,3 +293,61 @@ def _ranks(sums: list[NodeBatch]) -> list[NodeRank]:
 
 def _all(parts: list[np.ndarray], dtype: np.dtype[np.void]) -> np.ndarray:
     return np.concatenate([np.zeros(0, dtype), *parts])
+
+
+# Findings about nodes with what they cost: they stand beside the incidents.
+
+
+WAITING = ("throttled", "oversubscribed", "analysis beside workers", "foreign load")
+"""Kinds of findings by which threads wait for cores. Of several of one node the waits count for the one that
+lasted longest, and of those that lasted as long for that which took most.
+"""
+
+OF_MEMORY = ("killed for memory", "memory filling", "memory growing")
+"""Kinds of findings that cost no time, and may end a run."""
+
+
+class NodeCost(msgspec.Struct, frozen=True):
+    """Finding about a node that cost its ranks time, or memory."""
+
+    node: str
+    kind: str
+    sentence: str
+    cost_us: float
+    """Time for which the ranks' threads waited for a core; 0 for one about memory."""
+    begin_us: int
+
+
+def node_costs(reader: RunReader) -> list[NodeCost]:
+    """Return the findings about nodes that cost time, the most costly first, and those about memory.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    found: list[NodeCost] = []
+    for node in sampled_nodes(reader):
+        facts = node_facts(reader, node.name)
+        if facts is not None:
+            found += _costs(node.name, facts)
+    return sorted(found, key=lambda one: (-one.cost_us, one.node))
+
+
+def _costs(node: str, facts: NodeFacts) -> list[NodeCost]:
+    found = [
+        NodeCost(node, one.kind, f"On {node} {one.text}; {one.advice}.", 0.0, one.times[0][0])
+        for one in facts.findings
+        if one.kind in OF_MEMORY
+    ]
+    waiting = [one for one in facts.findings if one.kind in WAITING]
+    waited_us = float(sum(rank.waited_us for rank in facts.ranks))
+    if not waiting or waited_us <= 0.0:
+        return found
+    first, *further = waiting
+    also = "".join(f" Also, {one.text}." for one in further)
+    sentence = (
+        f"On {node} {first.text}: its threads waited {duration(waited_us)} for a core in all; "
+        f"{first.advice}.{also}"
+    )
+    return [NodeCost(node, first.kind, sentence, waited_us, first.times[0][0]), *found]

@@ -12,8 +12,7 @@ import numpy as np
 from sqlalchemy import Engine, and_, func, select
 
 from chimbuko.core.arrays import Rows
-from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
-from chimbuko.core.calls.sleep import slept_us
+from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth, slept_us
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.calls import Calls

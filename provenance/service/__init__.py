@@ -1,6 +1,6 @@
 """Process of a run's one writer: it takes what comes at the broker into the store, and alerts people.
 
-May import core.calls, monitor.samples, observe.namespaces.service, provenance.alerts,
+May import core.calls, monitor.sampling, observe.namespaces.service, provenance.alerts,
 provenance.incidents, provenance.query, provenance.store, provenance.write, runtime.process,
 runtime.protocol and runtime.runs.
 Its process begins in ``__main__``.

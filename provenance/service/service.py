@@ -17,7 +17,7 @@ import redis
 from sqlalchemy import Engine
 
 from chimbuko.core.errors import ServiceError
-from chimbuko.monitor.samples.nodebatch import PackedBatch
+from chimbuko.monitor.sampling.nodebatch import PackedBatch
 from chimbuko.observe.namespaces.service.publishing import published
 from chimbuko.provenance.service.forwarding import Forwarding, StoredCalls, has_ended
 from chimbuko.provenance.service.runstore import Destination, StoreCopies

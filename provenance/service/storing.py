@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from chimbuko.monitor.samples.nodebatch import PackedBatch
+from chimbuko.monitor.sampling.nodebatch import PackedBatch
 from chimbuko.provenance.service.explainer import Explainer
 from chimbuko.provenance.service.runstore import Destination, RunStore
 from chimbuko.provenance.store.engine import StoreRefused

@@ -8,7 +8,7 @@ import msgspec
 
 from chimbuko.causes.incident import Incident
 from chimbuko.core.calls.record import StreamHealth
-from chimbuko.monitor.samples.nodebatch import PackedBatch
+from chimbuko.monitor.sampling.nodebatch import PackedBatch
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.write.severecalls import SevereCall

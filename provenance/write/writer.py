@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,26 @@ from chimbuko.causes.recurrence import Recurrence
 from chimbuko.core.arrays import Rows
 from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME, THREAD_PATH_TIME
 from chimbuko.core.calls.record import READING, SILENT, Silence, StreamHealth
+from chimbuko.core.calls.schema import INDEXED
 from chimbuko.core.errors import StoreError
 from chimbuko.core.kernels.paths import NONE
-from chimbuko.monitor.samples.nodebatch import PackedBatch
+from chimbuko.monitor.sampling.nodebatch import PackedBatch
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
-from chimbuko.provenance.store.encode import StoredRecords, call_rows, node_state_rows, store_records
+from chimbuko.provenance.store.encode import (
+    CALL_COLUMNS,
+    CALL_KEY,
+    StoredRecords,
+    call_rows,
+    node_state_rows,
+    store_records,
+)
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.numbering import RANK_PATH, THREAD_BIT, Numbering, PathNumbering, path_key
-from chimbuko.provenance.store.statements import Turn, Upsert, take_turn
+from chimbuko.provenance.store.statements import Change, Turn, Upsert, insert, rows_of, take_turn
 from chimbuko.provenance.store.tables import (
+    CALLS,
     COUNTER_STATISTICS,
     DROPPED,
     FUNCTION_STATISTICS,
@@ -44,14 +54,13 @@ from chimbuko.provenance.store.tables import (
     TEXTS,
 )
 from chimbuko.provenance.store.urls import public_url
-from chimbuko.provenance.write.callwriter import write_calls
 from chimbuko.provenance.write.incidentwriter import (
     withdraw,
     write_changes,
     write_metric_findings,
     write_recurrences,
 )
-from chimbuko.provenance.write.rollups import add_of_ranks, add_over_ranks
+from chimbuko.provenance.write.rollups import CallChanges, Counted, add_of_ranks, add_over_ranks
 from chimbuko.provenance.write.stepwriter import StepWriter
 from chimbuko.runtime.protocol.messages import (
     FunctionModel,
@@ -62,6 +71,93 @@ from chimbuko.runtime.protocol.messages import (
     RunStatistics,
 )
 from chimbuko.runtime.runs.directory import RunInfo
+
+Row = tuple[Any, ...]
+
+_KEY = CALL_KEY[1:]
+_AGE = ("revision", "is_open", "inclusive_us")
+_SEARCHED = tuple(dict.fromkeys((*Counted._fields, "is_open", "is_gpu", *INDEXED)))
+"""Columns that stand in an index or in totals."""
+_OTHERS = tuple(name for name in CALL_COLUMNS if name not in (*CALL_KEY, *_SEARCHED))
+_VERDICT = (
+    *("is_anomaly", "is_relabelled", "score", "severity_us"),
+    *("expected_us", "spread_us", "seen", "model_version"),
+)
+"""Columns of the verdict, which all revisions of a call that has ended share, unless it was judged again in
+the store."""
+_STORED = ("id", *_KEY, *_AGE, *_SEARCHED, *_VERDICT)
+
+
+def _values(columns: Sequence[str], of: Sequence[str]) -> itemgetter[Row]:
+    return itemgetter(*(columns.index(name) for name in of))
+
+
+_key, _reported, _searched, _others, _counted = (
+    _values(CALL_COLUMNS, names) for names in (_KEY, _AGE, _SEARCHED, _OTHERS, Counted._fields)
+)
+_stored_key, _stored_version, _stored_searched, _stored_counted, _stored_verdict = (
+    _values(_STORED, names) for names in (_KEY, _AGE, _SEARCHED, Counted._fields, _VERDICT)
+)
+_VERDICT_AT = [CALL_COLUMNS.index(name) for name in _VERDICT]
+# Most second revisions change nothing that is searched by: to leave seven indexes alone halves their cost.
+_CHANGE_OTHERS = Change(CALLS, _OTHERS, ("id",))
+_CHANGE_ALL = Change(CALLS, (*_SEARCHED, *_OTHERS), ("id",))
+
+
+def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> CallChanges:
+    """Write rows of ``CALL_COLUMNS``, and return what is to be counted.
+
+    Of several revisions of a call the highest stays, in whatever order they come; of several reports of an
+    open call, which are all revision 0, the one with the longest time. The verdict on a call that has ended
+    stays: its last revision may come from a node that was cut off, after the run's final judgement.
+    """
+    newest: dict[Row, Row] = {}
+    for row in rows:
+        before = newest.get(key := _key(row))
+        if before is None or _age(*_reported(row)) > _age(*_reported(before)):
+            newest[key] = row
+    kept = rows_of(connection, CALLS, _STORED, run, _KEY, newest, are_to_change=True)
+    stored = {_stored_key(row): row for row in kept}
+    new = [newest[key] for key in sorted(newest.keys() - stored.keys())]
+    changes = [
+        (before, _judged_as(before, newest[key]))
+        for key, before in stored.items()
+        if _age(*_reported(newest[key])) > _age(*_stored_version(before))
+    ]
+    insert(connection, CALLS, CALL_COLUMNS, new)
+    _change(connection, changes)
+    counted = [(Counted(*_stored_counted(before)), Counted(*_counted(after))) for before, after in changes]
+    return CallChanges(
+        [Counted(*_counted(row)) for row in new],
+        [(before, after) for before, after in counted if before != after],
+    )
+
+
+def _age(revision: int, is_open: bool, inclusive_us: int) -> tuple[int, bool, int]:
+    return revision, not is_open, inclusive_us
+
+
+def _judged_as(stored: Row, row: Row) -> Row:
+    """Return the row with the stored verdict, where that is of a call that had ended."""
+    _, is_open, _ = _stored_version(stored)
+    if is_open:
+        return row
+    judged = list(row)
+    for at, value in zip(_VERDICT_AT, _stored_verdict(stored), strict=True):
+        judged[at] = value
+    return tuple(judged)
+
+
+def _change(connection: Connection, changes: Sequence[tuple[Row, Row]]) -> None:
+    others, all_of_it = [], []
+    for before, after in changes:
+        if _searched(after) == _stored_searched(before):
+            others.append((*_others(after), before[0]))
+        else:
+            all_of_it.append((*_searched(after), *_others(after), before[0]))
+    _CHANGE_OTHERS.write(connection, others)
+    _CHANGE_ALL.write(connection, all_of_it)
+
 
 GOES_ON = READING, SILENT
 """States of streams that may give more steps."""

@@ -11,9 +11,8 @@ from benchmarks.report import DOCS, replaced
 from benchmarks.scaling.__main__ import SECTIONS, comparisons
 from benchmarks.scaling.fitting import fitted
 from benchmarks.scaling.loads import READ, SERVED, Measured, averaged
-from chimbuko.plan.loads import Pipeline, loads
+from chimbuko.plan.loads import READERS, SERVICES, Pipeline, loads, measured
 from chimbuko.plan.simulation import simulate
-from chimbuko.plan.unitcosts import READERS, SERVICES, measured
 from tests.plan.costs import COSTS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from chimbuko.monitor.samples.nodebatch import NodeBatch, RankLoss
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, RankLoss
 from tests.causes.flagged import at
 from tests.causes.nodes import batch, other, ticks
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
-from chimbuko.monitor.samples.rows import GPU, NODE, OTHER, THREAD
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, ThreadName
+from chimbuko.monitor.sampling.rows import GPU, NODE, OTHER, THREAD
 from tests.causes.flagged import at
 from tests.sample_records import make_record
 

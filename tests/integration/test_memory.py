@@ -33,7 +33,7 @@ from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.cold
 
-WRITER = "chimbuko.instrument.pythonmpi.writerserver"
+WRITER = "chimbuko.instrument.extensions.writerserver"
 GUARD = "chimbuko.capture.follow.guard"
 TICKING = """
 import sys, time

@@ -21,7 +21,7 @@ from chimbuko.launcher.options import AgentOptions
 from chimbuko.launcher.services import brokerkeeper, storeplace
 from chimbuko.launcher.services.choices import ServiceChoices, ServiceOptions
 from chimbuko.launcher.services.services import Services
-from chimbuko.provenance.explain.finaljudgement import judge_at_end
+from chimbuko.provenance.explain.relabelling import judge_at_end
 from chimbuko.provenance.query.run import open_run
 from chimbuko.pserver.server import Server
 from chimbuko.runtime.process.lifetime import say_ready

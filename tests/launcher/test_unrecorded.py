@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.launcher.unrecorded import SAID_AFTER_S, UnrecordedProgram
+from chimbuko.launcher.liverun import SAID_AFTER_S, UnrecordedProgram
 
 
 def test_it_is_said_once_and_in_time(tmp_path: Path) -> None:

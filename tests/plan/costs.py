@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.plan.unitcosts import READERS, PartCosts, UnitCosts, Units
+from chimbuko.plan.loads import READERS, PartCosts, UnitCosts, Units
 
 COSTS = UnitCosts(
     {

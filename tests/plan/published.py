@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array
-from chimbuko.plan.measured import Measured, measured
+from chimbuko.plan.fitting import Measured, measured
 from chimbuko.plan.normalform import NormalForm, parse_form
 
 

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.placements import Where
-from chimbuko.plan.placingadvice import Measured, advise, points
+from chimbuko.plan.placingadvice import Measured, Where, advise, points
 from chimbuko.plan.placingcosts import Slowdown, UnitCosts
 from chimbuko.runtime.protocol.telemetry import AgentLoad
 

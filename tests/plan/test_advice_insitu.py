@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.advice import AS_GOOD, advise, placements
-from chimbuko.plan.prediction import predict
+from chimbuko.plan.prediction import AS_GOOD, advise, placements, predict
 from chimbuko.plan.workflow import Placement, Task, Workflow, parse_placement
 from tests.plan.test_prediction import NEK5000, phases
 

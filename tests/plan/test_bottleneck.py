@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from chimbuko.plan.bottleneck import ELSE, ROOM, bottleneck, full_at
-from chimbuko.plan.loads import Pipeline, loads
+from chimbuko.plan.loads import KEEPER, LEAF, READERS, Pipeline, loads
 from chimbuko.plan.simulation import simulate
-from chimbuko.plan.unitcosts import KEEPER, LEAF, READERS
 from tests.plan.costs import COSTS
 
 

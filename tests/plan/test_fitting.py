@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.fitting import REPLICATES, fit, points_needed, sampling_plan
+from chimbuko.plan.fitting import REPLICATES, fit, measured, points_needed, sampling_plan
 from chimbuko.plan.hypotheses import agreement
-from chimbuko.plan.measured import measured
 from chimbuko.plan.normalform import Factor, NormalForm, Term
 from tests.plan.published import (
     ALL,

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.plan.loads import Pipeline
+from chimbuko.plan.loads import Pipeline, measured
 from chimbuko.plan.noise import Noise, added_share, effects
-from chimbuko.plan.unitcosts import measured
 
 APART = Noise(share=0.008, period_s=1.0, within_s=1.0)
 

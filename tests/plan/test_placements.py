@@ -7,7 +7,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from chimbuko.plan.normalform import PerformanceModel, parse_form
-from chimbuko.plan.placements import NodeLoad, Placement, Where, outcome, outcomes
+from chimbuko.plan.placingadvice import NodeLoad, Placement, Where, outcome, outcomes
 from chimbuko.plan.placingcosts import Slowdown, usual
 from chimbuko.plan.prediction import predict
 from chimbuko.plan.workflow import Group, Phases, Task, Workflow

@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.loads import Pipeline, loads
+from chimbuko.plan.loads import READERS, SERVICES, Pipeline, Units, loads, measured
 from chimbuko.plan.simulation import simulate
-from chimbuko.plan.unitcosts import READERS, SERVICES, Units, measured
 from tests.plan.costs import COSTS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, packed
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.events import (
     CallsStored,

@@ -20,14 +20,11 @@ from chimbuko.pserver.schedule import (
     SAVE_SHARE,
     STORE_S,
     TICK_S,
-    Life,
-    Schedule,
-)
-from chimbuko.pserver.steps import (
     BrokerFailed,
     Event,
     Hastened,
     Instruction,
+    Life,
     MakeReport,
     Merged,
     ModelPublished,
@@ -39,6 +36,7 @@ from chimbuko.pserver.steps import (
     RoundBegun,
     Save,
     Saved,
+    Schedule,
     SeekReport,
     SendFrame,
     SendReport,

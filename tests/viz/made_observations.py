@@ -8,9 +8,9 @@ from typing import Any
 
 from chimbuko.observe.namespaces.analyses.gathering import Gathered
 from chimbuko.observe.namespaces.analyses.views import encode
+from chimbuko.observe.namespaces.exchange.leaves import as_leaf
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-from chimbuko.observe.namespaces.tree.leaves import as_leaf
-from chimbuko.observe.namespaces.tree.tree import Change, flattened
+from chimbuko.observe.namespaces.exchange.tree import Change, flattened
 from chimbuko.observe.workflow.record import entered
 from chimbuko.observe.workflow.task import State
 

@@ -31,7 +31,7 @@ from chimbuko.core.kernels.paths import NONE
 from chimbuko.core.sourcecensus import SourceCensus
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import schema_of
-from chimbuko.monitor.samples.nodebatch import packed
+from chimbuko.monitor.sampling.nodebatch import packed
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import (

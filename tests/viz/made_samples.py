@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.monitor.samples.nodebatch import NodeBatch, NodeFinding, NodePart, ThreadName
-from chimbuko.monitor.samples.rows import CORE, GPU, NODE, THREAD
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, NodeFinding, NodePart, ThreadName
+from chimbuko.monitor.sampling.rows import CORE, GPU, NODE, THREAD
 
 NODE_NAME = "node0"
 _FOUND = NodeFinding("oversubscribed", "2 threads of 2 processes share 1 core (0)", "start 1 rank here")

@@ -19,8 +19,7 @@ from flask import Blueprint, Response, abort, request
 from werkzeug.datastructures import MultiDict
 
 from chimbuko.core.errors import ChimbukoError, ConfigError
-from chimbuko.viz.api.answers import encode, error_body
-from chimbuko.viz.api.endpoint import Endpoint, ServedRun
+from chimbuko.viz.api.endpoint import Endpoint, ServedRun, encode, error_body
 from chimbuko.viz.api.openapi import LINES, ROOT, document
 from chimbuko.viz.api.parameters import read_parameters
 

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from chimbuko import __version__
-from chimbuko.viz.api.answers import ErrorBody
-from chimbuko.viz.api.endpoint import Endpoint
+from chimbuko.viz.api.endpoint import Endpoint, ErrorBody
 
 ROOT = "/api/v1"
 LINES = "application/x-ndjson"

@@ -23,9 +23,8 @@ from werkzeug.exceptions import HTTPException, NotFound
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.runs.directory import RunInfo
-from chimbuko.viz.api.answers import error_body
 from chimbuko.viz.api.blueprint import make_api
-from chimbuko.viz.api.endpoint import Missing, ServedRun
+from chimbuko.viz.api.endpoint import Missing, ServedRun, error_body
 from chimbuko.viz.api.endpoints import ENDPOINTS
 from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.http.auth import AccessControl, asks_for_page

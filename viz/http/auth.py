@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
 
-from chimbuko.viz.api.answers import error_body
+from chimbuko.viz.api.endpoint import error_body
 from chimbuko.viz.http.listening import EVERYWHERE, KEY_VARIABLE
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 from chimbuko.core.errors import ServiceError
 from chimbuko.runtime.runs.directory import RunDirectory
-from chimbuko.viz.api.answers import error_body
+from chimbuko.viz.api.endpoint import error_body
 from chimbuko.viz.http.dashboards import Dashboard
 from chimbuko.viz.http.listening import EVERYWHERE, Front
 from chimbuko.viz.http.runsapp import RunsApp

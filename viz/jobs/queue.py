@@ -37,10 +37,10 @@ from chimbuko.viz.jobs.celeryapp import (
     WANTED_S,
     Question,
     Reply,
+    publish_end,
 )
 from chimbuko.viz.jobs.keys import WORKERS, alive_key, wanted_key
 from chimbuko.viz.jobs.messagequeue import EVENTS, MessageQueue
-from chimbuko.viz.jobs.reporter import publish_end
 from chimbuko.viz.jobs.tasks import TASKS
 from chimbuko.viz.jobs.workerpool import WorkerPool
 

@@ -26,8 +26,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.traceindex import TraceTimelines
 from chimbuko.runtime.process.lifetime import die_with_parent
 from chimbuko.runtime.runs.directory import RunDirectory
-from chimbuko.viz.api.answers import encode, object_type
-from chimbuko.viz.api.endpoint import Answer
+from chimbuko.viz.api.endpoint import Answer, encode, object_type
 from chimbuko.viz.api.endpoints.calls import FilterParameters
 from chimbuko.viz.api.endpoints.comparison import ComparisonAnswer, ComparisonParameters, compared
 from chimbuko.viz.api.endpoints.timeline import MOST_PARTNERS

@@ -36,10 +36,10 @@ from chimbuko.viz.jobs.celeryapp import (
     TOO_LONG,
     Question,
     Reply,
+    Reporter,
     jobs_app,
 )
 from chimbuko.viz.jobs.keys import JOBS_VARIABLE, WORKERS, answered_key
-from chimbuko.viz.jobs.reporter import Reporter
 from chimbuko.viz.jobs.tasks import TASKS, AnswerFile, JobRun, Task
 
 BROKER = os.environ.get(JOBS_VARIABLE, "")

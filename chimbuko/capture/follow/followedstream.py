@@ -10,8 +10,8 @@ from pathlib import Path
 from chimbuko.capture.follow.alarm import Alarm
 from chimbuko.capture.follow.holes import GUARD, READER, DataFile, FirstStep, punch_file
 from chimbuko.capture.follow.instances import InstanceFiles
+from chimbuko.capture.follow.presence import has_writer
 from chimbuko.capture.follow.steps import DATA, INDEX, METADATA, StepIndex
-from chimbuko.capture.follow.writers import has_writer
 from chimbuko.capture.trace.discovery import BP_FILE
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.source import Waiting

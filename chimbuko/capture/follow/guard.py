@@ -20,10 +20,9 @@ from signal import SIGCONT, SIGKILL, Signals
 from typing import NamedTuple
 
 from chimbuko.capture.follow.limits import Limits
-from chimbuko.capture.follow.presence import STOPPED, Process, Role, announced, claim
+from chimbuko.capture.follow.presence import STOPPED, Process, Role, announced, claim, has_writer
 from chimbuko.capture.follow.room import Room
 from chimbuko.capture.follow.trimmer import IDLE_S, Trimmer
-from chimbuko.capture.follow.writers import has_writer
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.runtime.process.signals import END, be_called, ignore_others
 

@@ -1,4 +1,5 @@
-"""Presence of processes in a folder of streams: they leave word of themselves in it, for its guard.
+"""Presence of processes in a folder of streams: readers leave word of themselves in it; whether an
+application still has a stream open, the kernel says.
 
 Each leaves a file ``NAME.pid`` with its number, the time when it started, in the kernel's ticks, and its
 role. Numbers are used again, times of start are not: so nobody takes, or kills, one process for another.
@@ -7,6 +8,7 @@ The guard itself is known by a lock, which the kernel releases however the guard
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -15,10 +17,12 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from chimbuko.capture.follow.steps import DATA, StepIndex
+from chimbuko.core.files import write_atomically
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-from chimbuko.core.files import write_atomically
 
 LOCK = "guard.lock"
 STOPPED = "T"
@@ -164,3 +168,29 @@ def _process(path: str) -> Process | None:
     except (OSError, ValueError):
         # Gone meanwhile, or written by something else.
         return None
+
+
+def has_writer(stream: Path | str) -> bool:
+    """Whether some process has the data of a stream open for writing.
+
+    The kernel knows, also of processes in other containers: it gives a read lease on a file only while
+    nobody has it open for writing. Where a file system has no leases, a stream that was not closed in order
+    is taken for one that is being written.
+    """
+    try:
+        file = os.open(os.path.join(stream, DATA), os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        # Who opens the file for writing meanwhile would wait until the lease is given back.
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        return False
+    except OSError as error:
+        if error.errno == errno.EAGAIN:
+            return True
+    finally:
+        os.close(file)
+    index = StepIndex(stream)
+    index.read()
+    return not index.has_ended

@@ -15,8 +15,7 @@ import numpy as np
 from chimbuko.capture.formats.eras import PIECE_BITS, Eras, clocks_apart, left_out
 from chimbuko.capture.formats.processes import LATEST_NS, Streams, assigned
 from chimbuko.capture.formats.readers import frames
-from chimbuko.capture.formats.readers.dropped import WITHOUT_LOSS, Dropped
-from chimbuko.capture.formats.readers.events import Catalogue, Kind
+from chimbuko.capture.formats.readers.events import WITHOUT_LOSS, Catalogue, Dropped, Kind
 from chimbuko.capture.formats.readers.registry import events_of
 from chimbuko.capture.formats.rows import NS_PER_US
 from chimbuko.capture.formats.spill import Spill

@@ -14,8 +14,7 @@ import numpy as np
 
 from chimbuko.capture.formats.eras import GAP_NS, NS_PER_YEAR
 from chimbuko.capture.formats.processes import LATEST_NS, Streams, stated
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import NO_EVENTS, Catalogue, Kind
+from chimbuko.capture.formats.readers.events import NO_EVENTS, Catalogue, Dropped, Kind
 from chimbuko.capture.formats.readers.registry import Reader, format_of, reader_of
 from chimbuko.capture.formats.spill import ordered
 from chimbuko.capture.trace.tausettings import WriterSettings

@@ -13,11 +13,10 @@ from contextlib import suppress
 
 import msgspec
 
-from chimbuko.capture.symbols.cache import SymbolCache
-from chimbuko.capture.symbols.requests import BinarySymbols, Request, wanted_places
+from chimbuko.capture.symbols.cache import BinarySymbols, Request, SymbolCache, wanted_places
 from chimbuko.core.errors import ServiceError
+from chimbuko.core.files import unnamed_file
 from chimbuko.runtime.process.nameholding import Held, hold
-from chimbuko.runtime.process.unnamedfile import unnamed_file
 
 MODULE = "chimbuko.capture.symbols.lookup"
 LONGEST_S = 60.0

@@ -21,9 +21,8 @@ from typing import Any, cast
 import msgspec
 
 from chimbuko.capture.symbols.binary import Binary, Symbols
-from chimbuko.capture.symbols.cache import SymbolCache
+from chimbuko.capture.symbols.cache import BinarySymbols, Request, SourceLocation, SymbolCache, wanted_places
 from chimbuko.capture.symbols.debuglines import DebugLines
-from chimbuko.capture.symbols.requests import BinarySymbols, Request, SourceLocation, wanted_places
 
 _libc = ctypes.CDLL(None)
 _libc.free.argtypes = [ctypes.c_void_p]

@@ -1,5 +1,5 @@
 """Evidence that causes are found in: flagged calls as values, their communication, and what nodes did
 meanwhile.
 
-May import causes, core.calls, monitor.procfs and monitor.samples.
+May import causes, core.calls, monitor.procfs and monitor.sampling.
 """

@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterable, Iterator
 from msgspec.structs import replace
 
 from chimbuko.causes.evidence.communication import Communication
-from chimbuko.causes.evidence.flag import Flag, FlagIndex, losses_in
+from chimbuko.causes.evidence.flag import Flag, FlagIndex, Work, losses_in
 from chimbuko.causes.evidence.nodeevidence import NodeEvidence
 from chimbuko.causes.evidence.threadactivity import SlowTimes, ThreadActivity
-from chimbuko.causes.evidence.work import Work
 from chimbuko.causes.part import HeldUp
 from chimbuko.core.calls.clocks import Clocks
 from chimbuko.core.calls.waiting import Waits
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.sampling.nodebatch import NodeBatch
 
 LEAST_SHARE = 0.25
 """Share of a wait's excess that another call must have lost meanwhile to explain it."""

@@ -9,17 +9,33 @@ import re
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator
+from enum import StrEnum
 
 import msgspec
 from msgspec.structs import replace
 
-from chimbuko.causes.evidence.work import Work
 from chimbuko.causes.part import HeldUp
 from chimbuko.core.calls.record import CallRecord, Collective, Message, judged_us
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.pauses import Pause, pause_of
-from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, RankLoss
+from chimbuko.monitor.sampling.nodebatch import SAMPLED_US, NodeBatch, RankLoss
+
+
+class Work(StrEnum):
+    """Counter of what a thread did in a call's own code, where that took a millisecond or more.
+
+    The recorder's ``work.c`` has the same names. Those of the hardware are there only where the machine
+    counts them, and lets programs read that.
+    """
+
+    CPU_TIME = "Work: CPU time (us)"
+    FAULTS = "Work: page faults"
+    OFF_CORE = "Work: time off the core (us)"
+    INSTRUCTIONS = "Work: instructions"
+    CYCLES = "Work: cycles"
+    CACHE_MISSES = "Work: cache misses"
+
 
 LEAST_UNFLAGGED_US = 5_000.0
 """Excess from which calls that are not flagged are looked at."""

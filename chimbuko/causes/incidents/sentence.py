@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.kinds.children import IN_CHILD
+from chimbuko.causes.kinds.peers import LATE_THREAD, named_thread
 from chimbuko.causes.kinds.registry import cause_of
 from chimbuko.causes.kinds.split import main_part
-from chimbuko.causes.kinds.threads import LATE_THREAD, thread
 from chimbuko.causes.part import LIMIT
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread, threads_in_words
@@ -163,7 +163,7 @@ def _because(recurrence: Recurrence) -> str:
 
 def _origin(incident: Incident) -> str:
     runtime = duration(incident.runtime_us)
-    on = f"{thread(incident.thread)} of " if incident.thread else ""
+    on = f"{named_thread(incident.thread)} of " if incident.thread else ""
     what = f"{short_name(incident.function)} on {on}rank {incident.rank}"
     what += f" took {runtime}" if incident.is_whole else f" spent {runtime} in its own code"
     usual = duration(incident.expected_us)
@@ -180,7 +180,7 @@ def _is_of_threads(one: Waited) -> bool:
 def _late(incident: Incident, waited: Sequence[Waited]) -> str:
     """Return which thread came late to which barrier, and by how much."""
     most = max(waited, key=lambda one: one.lost_us)
-    late = thread(incident.thread) if incident.call_id else ""
+    late = named_thread(incident.thread) if incident.call_id else ""
     if not late and incident.kind == LATE_THREAD.id:
         late = main_part(incident.parts).by
     where = f"the barrier of {place_of_construct(most.operation)}"

@@ -21,15 +21,15 @@ from chimbuko.causes.incidents.grouping import (
     root_of,
 )
 from chimbuko.causes.incidents.sentence import sentence
-from chimbuko.causes.kinds.amounts import MORE_BYTES
 from chimbuko.causes.kinds.heldup import STOPPED
 from chimbuko.causes.kinds.registry import IN_NODE
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED
 from chimbuko.causes.kinds.split import main_part, split
+from chimbuko.causes.kinds.work import MORE_BYTES
 from chimbuko.causes.part import Part
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.waiting import Waits
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.sampling.nodebatch import NodeBatch
 
 
 class Changes(msgspec.Struct, frozen=True):

@@ -9,13 +9,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from chimbuko.causes.kinds.amounts import COUNTER, MORE_BYTES, MORE_CALLS
 from chimbuko.causes.kinds.cause import Cause
 from chimbuko.causes.kinds.children import IN_CHILD, LATE_CHILD
 from chimbuko.causes.kinds.gpu import GPU_BUSY, GPU_QUEUE_FULL, GPU_THROTTLED, WAITED_FOR_GPU
 from chimbuko.causes.kinds.heldup import STOPPED, WAITED_FOR_CORE
 from chimbuko.causes.kinds.interpreter import COLLECTION, IMPORT, INTERPRETER, LOCK
-from chimbuko.causes.kinds.peers import LATE_AT_COLLECTIVE, LATE_RECEIVER, LATE_SENDER, SLOW_OPERATION
+from chimbuko.causes.kinds.peers import (
+    LATE_AT_COLLECTIVE,
+    LATE_RECEIVER,
+    LATE_SENDER,
+    LATE_THREAD,
+    SLOW_OPERATION,
+)
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED, OFF_CORE, OWN_CODE
 from chimbuko.causes.kinds.spent import (
     ASLEEP,
@@ -29,8 +34,7 @@ from chimbuko.causes.kinds.spent import (
     STORAGE,
     SYSTEM_TIME,
 )
-from chimbuko.causes.kinds.threads import LATE_THREAD
-from chimbuko.causes.kinds.work import LOW_CLOCK, MORE_WORK, SLOWER_MACHINE
+from chimbuko.causes.kinds.work import COUNTER, LOW_CLOCK, MORE_BYTES, MORE_CALLS, MORE_WORK, SLOWER_MACHINE
 from chimbuko.core import plugins
 
 CAUSES: tuple[Cause, ...] = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chimbuko.causes.evidence.evidence import Evidence
-from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.work import Work
+from chimbuko.causes.evidence.flag import Flag, Work
 from chimbuko.causes.kinds.cause import Cause
 from chimbuko.causes.kinds.spent import FAULT_US, LEAST_SHARE
 from chimbuko.causes.part import Part

@@ -16,9 +16,9 @@ from chimbuko.cli.execute.interpreter import parse_command
 from chimbuko.cli.execute.trace import MPI_WRITERS
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
-from chimbuko.instrument.attaching.recording import COOPERATION_VARIABLE, attach, cooperate, detach, watch
-from chimbuko.instrument.attaching.target import Target
 from chimbuko.instrument.tracer import session
+from chimbuko.instrument.tracer.attaching import COOPERATION_VARIABLE, attach, cooperate, detach, watch
+from chimbuko.instrument.tracer.injection import Target
 from chimbuko.instrument.tracer.processmetadata import program_name
 from chimbuko.runtime.process.ranks import rank_from
 from chimbuko.runtime.runs.programname import ATTACHED

@@ -1,10 +1,11 @@
-"""Interpreter of Python in a command line, and which program it runs."""
+"""Interpreter of Python in a command line, PyTorch's launcher among them, and which program it runs."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,3 +82,68 @@ def parse_command(words: Sequence[str]) -> PythonCommand:
                     next(rest, "")
                 break
     return PythonCommand(obstacle=obstacle)
+
+
+_LAUNCHER: Final = "torchrun"
+_MODULES: Final = frozenset(("torch.distributed.run", "torch.distributed.launch"))
+_WITHOUT_PYTHON: Final = "--no-python"
+_FLAGS: Final = frozenset(("--standalone", "--run-path", "--virtual-local-rank", "--use-env"))
+"""Options without a value, besides those that say what is run."""
+
+
+def recorded_launch(words: Sequence[str]) -> list[str] | None:
+    """Return a command of ``torchrun`` that records the script which it launches; None for any other command,
+    and where the script records itself.
+    """
+    found = _launcher_of(words)
+    if found is None:
+        return None
+    launcher, interpreter = found
+    options, program, is_module = _split(words[len(launcher) :])
+    without = [*launcher, _WITHOUT_PYTHON, *options]
+    if not program:
+        return None
+    if program[0] == OURS or Path(program[0]).name == OURS:
+        # "torchrun chimbuko trace train.py" would have Python run a script of that name.
+        return [*without, *program]
+    if not is_module and records_itself(Path(program[0])):
+        return None
+    run = ["-m", *program] if is_module else program
+    return [*without, sys.executable, "-m", OURS, "trace", interpreter, "-u", *run]
+
+
+def _launcher_of(words: Sequence[str]) -> tuple[Sequence[str], str] | None:
+    """Return the words that name the launcher, and the Python that it runs scripts with."""
+    if Path(words[0]).name == _LAUNCHER and (path := shutil.which(words[0])) is not None:
+        return words[:1], _interpreter_of(Path(path))
+    if len(words) > 2 and is_interpreter(words[0]) and words[1] == "-m" and words[2] in _MODULES:
+        return words[:3], words[0]
+    return None
+
+
+def _interpreter_of(script: Path) -> str:
+    with script.open("rb") as file:
+        first = file.readline(1024).decode(errors="replace").strip()
+    named = first.removeprefix("#!").split(maxsplit=1)[0] if first.startswith("#!") else ""
+    return named if named and is_interpreter(named) else sys.executable
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
+    """Return the launcher's options without those that say what is run, what is run, and whether that is a
+    module. Nothing is run where the launcher does not do it by Python.
+    """
+    options: list[str] = []
+    is_module, at = False, 0
+    while at < len(words) and words[at].startswith("-"):
+        word = words[at].replace("_", "-") if words[at].startswith("--") else words[at]
+        at += 1
+        if word == _WITHOUT_PYTHON:
+            return [], [], False
+        if word in ("-m", "--module"):
+            is_module = True
+            continue
+        options.append(words[at - 1])
+        if word not in _FLAGS and "=" not in word and at < len(words):
+            options.append(words[at])
+            at += 1
+    return options, list(words[at:]), is_module

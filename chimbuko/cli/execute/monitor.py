@@ -17,12 +17,10 @@ from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.names import visible
 from chimbuko.core.units import parse_duration_us
 from chimbuko.monitor.procfs.numbers import format_cpulist
-from chimbuko.monitor.procfs.topology import read_topology
-from chimbuko.monitor.procfs.topologytree import summary
+from chimbuko.monitor.procfs.topology import read_topology, summary
 from chimbuko.monitor.report.locks import LockFile
 from chimbuko.monitor.service.election import folder_of_job
-from chimbuko.monitor.service.endings import Endings, LogWatch
-from chimbuko.monitor.service.program import attach, run
+from chimbuko.monitor.service.program import Endings, LogWatch, attach, run
 from chimbuko.monitor.service.settings import Settings
 from chimbuko.runtime.process.lifetime import log, write_error
 from chimbuko.runtime.process.ranks import stated_rank

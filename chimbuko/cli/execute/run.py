@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chimbuko.cli.execute.interpreter import OURS, is_interpreter, parse_command, records_itself
-from chimbuko.cli.execute.torchrun import recorded_launch
+from chimbuko.cli.execute.interpreter import (
+    OURS,
+    is_interpreter,
+    parse_command,
+    recorded_launch,
+    records_itself,
+)
 from chimbuko.cli.shared.analysis import analysis_options
 from chimbuko.cli.shared.placing import advised_option
 from chimbuko.cli.shared.services import service_options

@@ -20,20 +20,19 @@ import click
 import __main__
 from chimbuko.cli.execute.interpreter import is_interpreter, parse_command
 from chimbuko.core.errors import ChimbukoError, ConfigError
-from chimbuko.instrument.annotations.standin import StandIn
-from chimbuko.instrument.pythonmpi.importhook import MpiImport
+from chimbuko.instrument.annotations.importhook import StandIn
+from chimbuko.instrument.extensions.importhook import MpiImport, watch_imports
 from chimbuko.instrument.recorder.launch import become
 from chimbuko.instrument.recorder.library import NativeProgram, native_program
 from chimbuko.instrument.recorder.overhead import NO_OPENMP_VARIABLE, OVERHEAD_VARIABLE, parse_overhead
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
-from chimbuko.instrument.training.importhook import watch_imports
 from chimbuko.plan.overheadswitch import become_plainly, is_plain
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.ranks import RANK_VARIABLES, rank_from
 from chimbuko.runtime.process.usercommand import CommandError, check_command
 
-MPI_WRITERS = "chimbuko.instrument.pythonmpi.writerserver"
+MPI_WRITERS = "chimbuko.instrument.extensions.writerserver"
 """Module that starts writers of streams which join the recorder's rows of MPI with those of Python."""
 Compile = Callable[..., Any]
 """Function with the parameters of ``compile``."""

@@ -40,8 +40,15 @@ from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.compare.speedup import in_all, speedups
 from chimbuko.provenance.compare.speedup import interval as speedup_interval
 from chimbuko.provenance.compare.timechanges import TimeChange, at_most
-from chimbuko.provenance.compare.wholewording import ELSEWHERE, headline, row_phrase
-from chimbuko.provenance.compare.wording import cost_changes, interval, reach, sentences
+from chimbuko.provenance.compare.wording import (
+    ELSEWHERE,
+    cost_changes,
+    headline,
+    interval,
+    reach,
+    row_phrase,
+    sentences,
+)
 from chimbuko.provenance.query.run import open_run
 
 EXIT_SLOWER = 6

@@ -12,8 +12,7 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.provenance.history.history import MOST_LOOKED_AT, SeriesHistory, read_history
-from chimbuko.provenance.history.index import Index, open_index
-from chimbuko.provenance.history.place import place_of_folder
+from chimbuko.provenance.history.index import Index, open_index, place_of_folder
 
 EXIT_CHANGED = 6
 """Exit code of ``--fail-on-change``, as of ``chimbuko compare --fail-on``."""

@@ -11,7 +11,7 @@ import click
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reach, reachable_run
-from chimbuko.launcher.services.addressfile import AddressFile
+from chimbuko.launcher.services.dashboard import AddressFile
 from chimbuko.runtime.process.lifetime import end_within
 from chimbuko.runtime.process.nameholding import HeldFolder
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from chimbuko.ad.handoff.spool import spools_in
-from chimbuko.ad.modelsync.leftdeltas import agents_in
+from chimbuko.ad.modelsync.deltamaker import agents_in
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.core.units import number_of

@@ -11,8 +11,7 @@ import click
 from chimbuko.cli.shared.table import print_json
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.names import visible
-from chimbuko.launcher.checkup import check_up
-from chimbuko.launcher.nodecheck import Finding, check_node
+from chimbuko.launcher.checkup import Finding, check_node, check_up
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.process.storyfile import last_steps
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, LOOPBACK

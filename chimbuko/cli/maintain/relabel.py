@@ -9,7 +9,7 @@ import click
 
 from chimbuko.cli.shared.table import print_json
 from chimbuko.core.errors import ConfigError
-from chimbuko.provenance.explain.finaljudgement import relabel_run, relabelled_line
+from chimbuko.provenance.explain.relabelling import relabel_run, relabelled_line
 from chimbuko.runtime.runs.finding import find_run
 
 

@@ -14,8 +14,7 @@ from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.core.units import number_of, parse_age_us
-from chimbuko.provenance.history.index import Access, Index, open_index
-from chimbuko.provenance.history.place import place_of_folder
+from chimbuko.provenance.history.index import Access, Index, open_index, place_of_folder
 from chimbuko.provenance.history.remembering import rebuild
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, check_name
 from chimbuko.runtime.runs.finding import runs_in

@@ -1,6 +1,7 @@
-"""Verbs that observe workflows.
+"""Verbs about whole workflows: what their programs publish, their tasks, what an analysis costs them, and
+where it should run.
 
-May import cli.shared, observe.namespaces.analyses, observe.namespaces.client,
-observe.namespaces.exchange, observe.namespaces.service, observe.namespaces.sources,
-observe.namespaces.tree, observe.workflow, provenance.nodes, runtime.process and runtime.protocol.
+May import cli.shared, observe.namespaces.analyses, observe.namespaces.client, observe.namespaces.exchange,
+observe.namespaces.service, observe.namespaces.sources, observe.workflow, plan, provenance.nodes,
+runtime.process, runtime.protocol and runtime.runs.
 """

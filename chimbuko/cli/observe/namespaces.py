@@ -17,7 +17,7 @@ from chimbuko.cli.shared.table import print_json
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.core.names import escaped_json, visible
 from chimbuko.core.units import parse_duration_us
-from chimbuko.observe.namespaces.tree.texts import FORMATS
+from chimbuko.observe.namespaces.exchange.texts import FORMATS
 from chimbuko.runtime.process.lifetime import log as say
 
 if TYPE_CHECKING:
@@ -229,8 +229,8 @@ def _ask_again(one: Namespace, analysis: str, into: str) -> Callable[[], str]:
 def _analyse_again(one: Namespace, analysis: str, into: str) -> Callable[[], str]:
     """Publishes what is found, where that has changed; returns nothing."""
     from chimbuko.observe.namespaces.analyses.registry import check_analysis
-    from chimbuko.observe.namespaces.tree.paths import parse_path
-    from chimbuko.observe.namespaces.tree.tree import Tree, nested
+    from chimbuko.observe.namespaces.exchange.paths import parse_path
+    from chimbuko.observe.namespaces.exchange.tree import Tree, nested
 
     check_analysis(analysis)
     before = Tree()
@@ -326,8 +326,8 @@ def counts(service: str | None) -> None:
 
 def _lines(observation: object, as_json: bool) -> list[str]:
     from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-    from chimbuko.observe.namespaces.tree.paths import format_path
-    from chimbuko.observe.namespaces.tree.texts import plain
+    from chimbuko.observe.namespaces.exchange.paths import format_path
+    from chimbuko.observe.namespaces.exchange.texts import plain
 
     assert isinstance(observation, Observation)
     change = observation.change

@@ -1,4 +1,5 @@
-"""Annotation of functions by their names, while a program imports them, in all of its processes.
+"""Import hooks for annotations in all processes of a program: functions annotated by their names, and a
+stand-in for PerfFlowAspect's package.
 
 A tally in shared memory counts which patterns have met a function in any of these processes.
 """
@@ -10,19 +11,21 @@ import mmap
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
 
 from chimbuko.instrument.annotations.aspects import critical_path
 from chimbuko.instrument.annotations.weaving import NamePattern, parse_pattern, weave
 
 TYPE_CHECKING = False
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from importlib.machinery import ModuleSpec
-    from types import CodeType
+    from types import CodeType, ModuleType
     from typing import Any, Self
+
 
 _NAME = "chimbuko-tally"
 
@@ -192,3 +195,41 @@ class ImportHook(MetaPathFinder):
                     annotated = critical_path(matching[0].pointcut)(function)
                     self._count(matching)
                     setattr(holder, key, annotated if function is value else type(value)(annotated))
+
+
+PACKAGE = "perfflowaspect"
+
+
+class StandIn:
+    """Finder of the package, which stands before all other finders.
+
+    Parameters
+    ----------
+    aspect
+        Name of the module that is imported as ``perfflowaspect.aspect``, when the program asks for it.
+    """
+
+    def __init__(self, aspect: str) -> None:
+        self._aspect = aspect
+
+    def install(self) -> None:
+        """Replace the package from now on, in this process."""
+        sys.meta_path.insert(0, self)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of the package; loading it provides its module, too."""
+        if name != PACKAGE:
+            return None
+        # Without the base class of loaders, which would have to be loaded in each process.
+        return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return None, for the usual module."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Load the package, with its module."""
+        aspect = import_module(self._aspect)
+        module.__dict__["aspect"] = sys.modules[f"{PACKAGE}.aspect"] = aspect

@@ -1,4 +1,5 @@
-"""Greenlets, those of gevent and eventlet too: several stacks on one thread, each recorded as a thread.
+"""Greenlets, those of gevent and eventlet too: several stacks on one thread, each with a number, recorded
+as its own.
 
 While others run, a greenlet is in a call of ``greenlet.switch``, so that their time is not its own.
 """
@@ -10,6 +11,11 @@ import weakref
 from time import perf_counter_ns
 
 from chimbuko.instrument.hooks.codes import SWITCHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 SWITCH_NAME = "greenlet.switch"
 _LOOP = "Hub"
@@ -96,3 +102,31 @@ class Greenlets:
         if lane is not None:
             self._waiting.discard(lane)
             self._pool.free.append(lane)
+
+
+class LanePool:
+    """Numbers of the stacks that take turns on one thread, besides its own, each as long as a stack lives.
+
+    Parameters
+    ----------
+    own
+        Number of the thread.
+    new
+        Function that returns a number that no other stack has.
+    """
+
+    def __init__(self, own: int, new: Callable[[], int]) -> None:
+        self.current = own
+        """Number of the greenlet that runs, or of the thread."""
+        self.free: list[int] = []
+        self.numbers: list[int] = []
+        """All numbers that were ever taken."""
+        self._new = new
+
+    def take(self) -> int:
+        """Take a number."""
+        if self.free:
+            return self.free.pop()
+        number = self._new()
+        self.numbers.append(number)
+        return number

@@ -1,4 +1,5 @@
-"""Turns of coroutines, and of generators in Python 3.11, from a resumption to the next pause.
+"""Turns of coroutines, and of generators in Python 3.11, from a resumption to the next pause, and the names
+of what is awaited meanwhile.
 
 A coroutine is one call over all its turns, in the lane of the coroutine that awaits all others: a task of
 asyncio, Trio or any other loop. While none of a task's coroutines runs, the one that is recorded is in a call
@@ -11,18 +12,73 @@ others run on after it without a call, or pause with it without a return: their 
 from __future__ import annotations
 
 import opcode
+import os
 import sys
 from time import perf_counter_ns
 
-from chimbuko.instrument.hooks.awaits import AwaitNames
 from chimbuko.instrument.hooks.codes import SWITCHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
+    from typing import Any
 
     from chimbuko.instrument.hooks.functions import Recorder
+
+
+MOST_KNOWN = 10_000
+"""Most names that are kept: programs may make functions at run time."""
+
+
+class AwaitNames:
+    """Names of what the coroutines of one thread await, told as they pause, the innermost first."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._known: dict[tuple[int, int], tuple[int, object, object]] = {}
+        self._awaiter: CodeType | None = None
+        self._awaited: object = None
+
+    def note(self, function: CodeType, is_recorded: bool, value: object) -> None:
+        """Note that a function pauses, and passes on a value to the loop that will make it go on."""
+        if self._awaiter is not None:
+            return
+        if is_recorded:
+            self._awaiter = function
+            self._awaited = self._awaited or _awaited(value)
+        else:
+            self._awaited = function
+
+    def taken(self) -> int:
+        """Return the code of the call in which the task waits, negative for none; forget what was noted."""
+        awaiter, awaited = self._awaiter, self._awaited
+        self._awaiter = self._awaited = None
+        if awaiter is None:
+            return -1
+        key = id(awaiter), id(awaited)
+        if key not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            module = os.path.basename(awaiter.co_filename).removesuffix(".py")
+            # Without a place: it is none of a function's, and the awaited one's would be shown as a module.
+            name = f"await {_name(awaited)} in {module}.{awaiter.co_qualname}"
+            # With the objects, so that their ids are nobody else's.
+            self._known[key] = self._recorder.timer_code(name), awaiter, awaited
+        return self._known[key][0]
+
+
+def _awaited(value: Any) -> object:
+    """Return the function of a task of asyncio, or the type of what else a coroutine awaits by itself."""
+    kind = type(value)
+    if kind.__name__ == "Task" and kind.__module__ == "_asyncio":
+        return getattr(value.get_coro(), "cr_code", kind)
+    return kind
+
+
+def _name(awaited: object) -> str:
+    return str(getattr(awaited, "co_qualname", None) or getattr(awaited, "__name__", "something"))
+
 
 GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
 """Flags of the code of such functions (``inspect.CO_GENERATOR`` and so on)."""

@@ -13,6 +13,6 @@ writer. ``watch`` reports to a run what the drains have lost.
 A program that a recorded one starts may have another MPI: its library notices, and ``again`` finds the right
 one. Programs that are started without any are named (``unrecorded``).
 
-The library's wrappers of MPI are generated (``wrappers``, ``fortran``) for all functions that the MPI of the
+The library's wrappers of MPI are generated (``wrappers``, ``wrappers``) for all functions that the MPI of the
 machine declares; one table says what they mean (``mpitable``). ``mpi`` finds the MPI of a program.
 """

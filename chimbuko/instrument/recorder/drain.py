@@ -34,8 +34,7 @@ from chimbuko.instrument.recorder.ringfolder import (
     unwritten,
 )
 from chimbuko.instrument.tracer.chunks import Handover, Header
-from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
-from chimbuko.instrument.tracer.places import Place, Places
+from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, Place, Places, State
 from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
 from chimbuko.instrument.tracer.writerserver import MOST_AT_A_TIME
 from chimbuko.runtime.process.lifetime import Sacrifice, log, oom_score, set_oom_score

@@ -16,7 +16,7 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from chimbuko.instrument.recorder import fortran, mpitable, wrappers
+from chimbuko.instrument.recorder import mpitable, wrappers
 from chimbuko.instrument.recorder.mpi import MpiLibrary, find_mpi_compiler
 from chimbuko.runtime.preload import compile_with, find_compiler, kept_library, key_of
 
@@ -102,7 +102,7 @@ def recorder_library(mpi: MpiLibrary | None, environment: Mapping[str, str] = os
         No compiler, none that works or none for this MPI, or no folder to keep the library in.
     """
     texts = [path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in (".c", ".h")]
-    texts += [Path(module.__file__ or "").read_bytes() for module in (wrappers, fortran, mpitable)]
+    texts += [Path(module.__file__ or "").read_bytes() for module in (wrappers, wrappers, mpitable)]
     key = key_of(*texts, *FLAGS, *MADE_FLAGS, environment.get("CC", ""), "" if mpi is None else mpi.build)
 
     def build(library: Path) -> None:
@@ -126,7 +126,7 @@ def _build(mpi: MpiLibrary | None, library: Path, environment: Mapping[str, str]
         library.with_name("objects.h").write_text(wrappers.objects_header(header))
         for name, text in (
             ("wrappers.c", wrappers.wrappers_source(header)),
-            ("fortranwrappers.c", fortran.fortran_source(header)),
+            ("fortranwrappers.c", wrappers.fortran_source(header)),
         ):
             made = library.with_name(name)
             made.write_text(text)

@@ -36,10 +36,9 @@ def _join_family(is_first):
         return
     sys.path.insert(0, _PACKAGE_HOME)
     try:
-        from chimbuko.instrument.annotations.standin import StandIn
-        from chimbuko.instrument.pythonmpi.importhook import MpiImport
+        from chimbuko.instrument.annotations.importhook import StandIn
+        from chimbuko.instrument.extensions.importhook import MpiImport, watch_imports
         from chimbuko.instrument.tracer import session
-        from chimbuko.instrument.training.importhook import watch_imports
 
         session.start_as_member(is_first)
         MpiImport().install()

@@ -8,7 +8,7 @@ import sys
 
 from chimbuko.instrument.hooks.choice import hook_of
 from chimbuko.instrument.hooks.pauses import Pauses
-from chimbuko.instrument.tracer import children, poolworkers
+from chimbuko.instrument.tracer import children
 from chimbuko.instrument.tracer.eventrecorder import LONGEST_END_S, Recorder
 from chimbuko.instrument.tracer.family import FAMILY_VARIABLE, FIRST_VARIABLE, Family, leave
 
@@ -194,8 +194,8 @@ def start_as_member(is_first: bool) -> None:
         active = recorder
         _trace_functions_of(active)
         children.watch(_started)
-        if poolworkers.is_worker():
-            poolworkers.end_by_signal(stop)
+        if children.is_worker():
+            children.end_by_signal(stop)
 
 
 def stop(longest_s: float = LONGEST_END_S) -> None:
@@ -282,14 +282,14 @@ def start_from_environment() -> None:
 
 
 def _started() -> children.StartedPrograms | None:
-    poolworkers.watch_terminations()
+    children.watch_terminations()
     return active.children if active is not None else None
 
 
 def _note_fork() -> None:
     if active is not None:
         active.children.forks += 1
-        poolworkers.watch_terminations()
+        children.watch_terminations()
 
 
 def _continue_in_child() -> None:
@@ -328,7 +328,7 @@ def _end_with_multiprocessing(recorder: Recorder) -> None:
 
 def _end_worker(util: Any) -> None:
     util.Finalize(None, stop, exitpriority=-1000)
-    poolworkers.end_by_signal(stop)
+    children.end_by_signal(stop)
 
 
 atexit.register(stop)

@@ -19,15 +19,14 @@ import msgspec
 from chimbuko.ad.analysis.streamanalysis import StreamIdentity
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
-from chimbuko.ad.offline.lockstep import Lockstep
-from chimbuko.ad.offline.lockstepstream import RecordedFile
 from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.kernels.declare import load_all
 from chimbuko.core.statistics.model import Model, load_model, save_model
-from chimbuko.launcher.offline.analysis import OfflineAnalysis, Questions, TraceClock, answer
-from chimbuko.launcher.offline.merging import Merging
+from chimbuko.launcher.offline.analysis import Merging, OfflineAnalysis, Questions, TraceClock, answer
+from chimbuko.launcher.offline.lockstep import Lockstep
+from chimbuko.launcher.offline.lockstepstream import RecordedFile
 from chimbuko.launcher.offline.readers import ForkedReaders, Heart, OwnReader, Readers, ToRead
 from chimbuko.launcher.offline.shelf import LeftSpools, Shelf
 from chimbuko.launcher.offline.spec import UNDELIVERED_CODE, OfflineNews, OfflineSpec

@@ -15,9 +15,15 @@ import msgspec
 
 from chimbuko.ad.analysis.streamanalysis import StreamIdentity
 from chimbuko.ad.handoff.spool import SpoolFrame
-from chimbuko.ad.offline.lockstepstream import EpochClosed, LockstepStream, Put, RecordedFile, StreamModel
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ServiceError
+from chimbuko.launcher.offline.lockstepstream import (
+    EpochClosed,
+    LockstepStream,
+    Put,
+    RecordedFile,
+    StreamModel,
+)
 from chimbuko.runtime.process.lifetime import Sacrifice, die_with_parent, oom_score, set_oom_score
 from chimbuko.runtime.process.signals import END, StopSignal
 from chimbuko.runtime.process.starting import become_fork, end_fork, signals_wait

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chimbuko.ad.modelsync.leftdeltas import agents_in, left_deltas
+from chimbuko.ad.modelsync.deltamaker import agents_in, left_deltas
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.statistics.model import Model, joined_models, load_model, save_model
 from chimbuko.core.statistics.schema import schema_of

@@ -48,7 +48,7 @@ from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_f
 from chimbuko.provenance.incidents.origins import OriginList, origins
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
-from chimbuko.provenance.nodes.nodecosts import NodeCost, node_costs
+from chimbuko.provenance.nodes.nodelist import NodeCost, node_costs
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics

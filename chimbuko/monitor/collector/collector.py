@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import numpy as np
 
-from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, Costs, CurrentSum, ThreadNames
-from chimbuko.monitor.collector.description import parts_of
+from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, Costs, CurrentSum, ThreadNames, parts_of
 from chimbuko.monitor.collector.fastlooks import FastLooks
 from chimbuko.monitor.collector.fastring import TICK_US, Passed, ThreadLook, passed_by, passed_row
 from chimbuko.monitor.collector.keptrows import KEYS, KeptRows
@@ -21,10 +20,10 @@ from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.task import parse_stat
 from chimbuko.monitor.procfs.topology import read_sysfs
-from chimbuko.monitor.samples.nodebatch import SAMPLED_US, Awaited, NodeBatch, RankLoss, Rows
-from chimbuko.monitor.samples.rows import THREAD
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.memorytrend import MemoryGrowth
+from chimbuko.monitor.sampling.nodebatch import SAMPLED_US, Awaited, NodeBatch, RankLoss, Rows
+from chimbuko.monitor.sampling.rows import THREAD
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import TICKS_PER_S, Standstill

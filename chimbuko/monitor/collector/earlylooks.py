@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.monitor.collector.expectedranks import ExpectedRanks
 from chimbuko.monitor.collector.threadreading import Reading, ThreadFiles
+from chimbuko.monitor.collector.watched import ExpectedRanks
 from chimbuko.monitor.sampling.procreader import ProcReader
 
 EARLY_LOOKS = "early-looks"

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from chimbuko.monitor.collector.lossfinder import Stretch
 from chimbuko.monitor.collector.threadreading import ASLEEP, Reading, ThreadFiles, state_of
 from chimbuko.monitor.procfs.task import TaskStat, parse_stat
-from chimbuko.monitor.samples.intervals import ends_us
-from chimbuko.monitor.samples.nodebatch import Awaited, Rows
-from chimbuko.monitor.samples.rows import THREAD
+from chimbuko.monitor.sampling.intervals import ends_us
+from chimbuko.monitor.sampling.nodebatch import Awaited, Rows
 from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.rows import THREAD
 
 
 class _Slice(msgspec.Struct):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.monitor.collector.fastring import SliceRing
-from chimbuko.monitor.samples.intervals import summed
-from chimbuko.monitor.samples.nodebatch import Rows
-from chimbuko.monitor.samples.rows import CORE, GPU, NODE, OTHER, THREAD
+from chimbuko.monitor.sampling.intervals import summed
+from chimbuko.monitor.sampling.nodebatch import Rows
+from chimbuko.monitor.sampling.rows import CORE, GPU, NODE, OTHER, THREAD
 
 MOST_UNSUMMED = 64
 """Periods, or looks, whose rows are kept until they are summed: to sum them takes as long as some periods."""

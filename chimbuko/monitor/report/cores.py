@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.procfs.numbers import format_cpulist
-from chimbuko.monitor.procfs.titles import is_of_analysis, spoken
 from chimbuko.monitor.report.finding import Finding, cut_off_per_s, number_of_processes, workers
 from chimbuko.monitor.report.threads import taking_turns
 from chimbuko.monitor.sampling.others import foreign_s
+from chimbuko.monitor.sampling.ownrun import is_of_analysis, spoken
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import OtherLoad, Span, ThreadSpan
 

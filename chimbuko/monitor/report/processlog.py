@@ -8,7 +8,7 @@ from pathlib import Path
 from chimbuko.core.files import write_atomically
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.system import NodeMemory
-from chimbuko.monitor.procfs.topologytree import Topology
+from chimbuko.monitor.procfs.topology import Topology
 from chimbuko.monitor.report.layout import report
 from chimbuko.monitor.report.locks import LockCounts
 from chimbuko.monitor.sampling.identity import Identity

@@ -12,8 +12,8 @@ from pathlib import Path
 from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.observe.namespaces.client.client import Client, Namespace
 from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress
+from chimbuko.observe.namespaces.exchange.leaves import Leaf, elements
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.tree.leaves import Leaf, elements
 from chimbuko.observe.workflow.advice import AdvisedCores, follow
 from chimbuko.observe.workflow.children import (
     Child,

@@ -12,9 +12,8 @@ from typing import TypeVar
 import msgspec
 
 from chimbuko.core.calls.rawrows import RecordedStep
-from chimbuko.core.calls.record import READING, CounterStatistics, Metadata, StepCount, StreamHealth
+from chimbuko.core.calls.record import READING, CounterStatistics, Metadata, StepCount, StreamHealth, slept_us
 from chimbuko.core.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PackedRecords
-from chimbuko.core.calls.sleep import slept_us
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE, STORED_PROFILE, PackedTable
 from chimbuko.core.traceschema import StreamNames

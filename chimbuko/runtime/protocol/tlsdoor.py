@@ -17,8 +17,8 @@ from asyncio.sslproto import SSLProtocol
 from contextlib import suppress
 from functools import partial
 
+from chimbuko.core.files import unnamed_file
 from chimbuko.runtime.process.lifetime import die_with_parent, say_ready
-from chimbuko.runtime.process.unnamedfile import unnamed_file
 
 CERTIFICATE_VARIABLE = "CHIMBUKO_DOOR_CERTIFICATE"
 """Environment variable with certificate and private key, as PEM."""

@@ -13,10 +13,10 @@ from chimbuko.ad.agent.intake import Intake
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.processspecs import AgentSpec
+from chimbuko.ad.handoff.shortage import ShortageNotices
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog
-from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.follow.instances import aside_of
 from chimbuko.core.config import AnalysisConfig

@@ -21,18 +21,18 @@ from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.agent.spoolshipper import AgentReports, AgentSpools, SpoolShipper
 from chimbuko.ad.handoff.notifiers import AgentNotifier
+from chimbuko.ad.handoff.shortage import ShortageNotices
 from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog
-from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.core.calls.record import Metadata, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords, pack
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import PROFILE
-from chimbuko.monitor.samples.nodebatch import NodeBatch, PackedBatch, unpacked
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, PackedBatch, unpacked
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.messages import RecordBatch
 from chimbuko.runtime.protocol.runbroker import RunBroker

@@ -23,11 +23,11 @@ from chimbuko.ad.agent.spoolshipper import (
 )
 from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.notifiers import AgentNotifier
+from chimbuko.ad.handoff.shortage import ShortageNotices
 from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog
-from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.core.buckets import BUCKETS, EDGES_US

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.ad.agent import waitsearch
-from chimbuko.ad.agent.waitsearch import WaitSearch
+from chimbuko.ad.agent import recorderservice
+from chimbuko.ad.agent.recorderservice import WaitSearch
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
@@ -65,7 +65,7 @@ def streams(tmp_path: Path) -> list[StreamHandle]:
 
 @pytest.fixture
 def search(broker: RunBroker, streams: list[StreamHandle], monkeypatch: pytest.MonkeyPatch) -> WaitSearch:
-    monkeypatch.setattr(waitsearch, "POLL_S", 0.0)
+    monkeypatch.setattr(recorderservice, "SEARCH_POLL_S", 0.0)
     broker.client.delete(broker.keys.waits_requests, broker.keys.records)
     return WaitSearch("agent-0", broker, streams)
 
@@ -114,7 +114,7 @@ def test_a_stream_is_asked_once_its_recorder_has_the_interval_or_it_is_late(
     for _ in range(3):
         search.serve()
     assert answered(broker).keys() == {0}
-    monkeypatch.setattr(waitsearch, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(recorderservice, "PATIENCE_S", 0.0)
     search.serve()
     assert answered(broker).keys() == {0, 1}
 

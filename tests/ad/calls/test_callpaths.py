@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.streamstatistics import Learned
-from chimbuko.ad.calls.callpaths import LOOK, CallPaths, busiest
+from chimbuko.ad.calls.callpaths import LOOK, CallPaths, UsualRuntimes, busiest
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.calls.usual import UsualRuntimes
-from chimbuko.ad.handoff.telemetryoutbox import PathOutbox
+from chimbuko.ad.handoff.outbox import PathOutbox
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
 from chimbuko.core.arrays import Rows
 from chimbuko.core.calls.pathtable import PATH, PathTable

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.correlation import ring
+from chimbuko.ad.calls.launches import ring
 from chimbuko.ad.calls.selection import table
 from chimbuko.ad.kernels import correlation as kernels
 from chimbuko.ad.kernels.stack import CALL, NONE, THREAD

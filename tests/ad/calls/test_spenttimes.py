@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.callpaths import CallPaths
+from chimbuko.ad.calls.callpaths import CallPaths, UsualRuntimes
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.core.traceschema import StreamNames, TraceStep

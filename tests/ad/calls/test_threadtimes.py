@@ -6,10 +6,9 @@ import pickle
 
 import numpy as np
 
-from chimbuko.ad.calls.callpaths import CallPaths, busiest
+from chimbuko.ad.calls.callpaths import CallPaths, UsualRuntimes, busiest
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.threadtimes import MOST_THREADS, ThreadTimes
-from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.calls.pathtable import THREAD_PATH_TIME
 from chimbuko.core.traceschema import TraceStep

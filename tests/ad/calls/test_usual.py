@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.callpaths import CallPaths
+from chimbuko.ad.calls.callpaths import CallPaths, UsualRuntimes
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.kernels.callpaths import level_of, runtime_of
 from chimbuko.core.arrays import Rows
 from chimbuko.core.traceschema import StreamNames, TraceStep

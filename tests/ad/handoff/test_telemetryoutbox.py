@@ -7,7 +7,7 @@ import mmap
 import numpy as np
 
 from chimbuko.ad.analysis.streamtelemetry import MOST_ROWS, StreamTelemetry
-from chimbuko.ad.handoff.telemetryoutbox import TelemetryOutbox
+from chimbuko.ad.handoff.outbox import TelemetryOutbox
 from chimbuko.runtime.protocol.telemetry import PACE, TRAFFIC
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
-from chimbuko.ad.modelsync.deltamaker import DeltaMaker
-from chimbuko.ad.modelsync.leftdeltas import agents_in, left_deltas
+from chimbuko.ad.modelsync.deltamaker import DeltaMaker, agents_in, left_deltas
 from chimbuko.ad.streams.deltalog import LOG_FILES, LOG_NAME, DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.trace.discovery import StreamName, Transport

@@ -17,10 +17,17 @@ import pytest
 from chimbuko.capture.follow.guard import Options, parsed
 from chimbuko.capture.follow.holes import DataFile, FirstStep
 from chimbuko.capture.follow.limits import Limits
-from chimbuko.capture.follow.presence import Process, Role, announce, announced, guard_of, looked_up
+from chimbuko.capture.follow.presence import (
+    Process,
+    Role,
+    announce,
+    announced,
+    guard_of,
+    has_writer,
+    looked_up,
+)
 from chimbuko.capture.follow.starter import GuardStarter
 from chimbuko.capture.follow.steps import DATA, StepIndex
-from chimbuko.capture.follow.writers import has_writer
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.runtime.process.signals import END
 from tests.capture.follow.streams import STEP_BYTES, events, opened, wait_until, write_step

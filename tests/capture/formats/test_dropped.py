@@ -18,13 +18,21 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, Track
 from chimbuko.capture.formats import conversion
 from chimbuko.capture.formats.eras import Eras
 from chimbuko.capture.formats.following import Held
-from chimbuko.capture.formats.nesting import MOST_LANES, TrackCalls
 from chimbuko.capture.formats.readers import chrome, events, kineto, perfetto
 from chimbuko.capture.formats.readers.caliper import _Regions
-from chimbuko.capture.formats.readers.dropped import WITHOUT_LOSS, Dropped
-from chimbuko.capture.formats.readers.events import Catalogue, Kind, Process, Track, TrackKind, table_of
+from chimbuko.capture.formats.readers.events import (
+    WITHOUT_LOSS,
+    Catalogue,
+    Dropped,
+    Kind,
+    Process,
+    Track,
+    TrackKind,
+    table_of,
+)
 from chimbuko.capture.formats.readers.frames import events_of
 from chimbuko.capture.formats.readers.otf2 import _Locations
+from chimbuko.capture.formats.rows import MOST_LANES, TrackCalls
 from tests.capture.formats.traces import chrome as chrome_text
 
 Fields = dict[str, Any]

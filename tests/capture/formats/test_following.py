@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from chimbuko.capture.formats.conversion import Converted, convert
 from chimbuko.capture.formats.following import Following, GrowingFile, Held, LiveRanks, without_end
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import Catalogue, Kind, table_of
+from chimbuko.capture.formats.readers.events import Catalogue, Dropped, Kind, table_of
 from chimbuko.capture.formats.readers.jsontext import JsonText
 from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.capture.trace.tausettings import WriterSettings

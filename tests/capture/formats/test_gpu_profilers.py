@@ -12,8 +12,7 @@ import pytest
 
 from chimbuko.capture.formats.conversion import Converted, convert
 from chimbuko.capture.formats.readers.callrows import CallRows
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import Catalogue, TrackKind
+from chimbuko.capture.formats.readers.events import Catalogue, Dropped, TrackKind
 from chimbuko.capture.formats.readers.registry import events_of
 from chimbuko.core.errors import TraceFormatError
 from tests.capture.formats.traces import calls_of, converted

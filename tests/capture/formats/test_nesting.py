@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.capture.formats import spill
-from chimbuko.capture.formats.nesting import TOLERANCE_NS, Edge, TrackCalls
 from chimbuko.capture.formats.readers.events import EVENT, Catalogue, Kind, Row, TrackKind, table_of
+from chimbuko.capture.formats.rows import TOLERANCE_NS, Edge, TrackCalls
 from chimbuko.capture.formats.spill import Spill, ordered
 
 CALLS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30), st.integers(0, 3)), max_size=25)

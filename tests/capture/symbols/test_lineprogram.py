@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from chimbuko.capture.symbols.lineprogram import LineSettings, run_program
+from chimbuko.capture.symbols.debuglines import LineSettings, run_program
 
 SETTINGS = LineSettings(
     opcode_base=13,

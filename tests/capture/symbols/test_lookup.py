@@ -13,10 +13,9 @@ import pytest
 from chimbuko.capture.symbols import client, lookup
 from chimbuko.capture.symbols.binary import Binary
 from chimbuko.capture.symbols.buildid import build_id
-from chimbuko.capture.symbols.cache import SymbolCache, binary_key
+from chimbuko.capture.symbols.cache import BinarySymbols, Request, SourceLocation, SymbolCache, binary_key
 from chimbuko.capture.symbols.client import ask
 from chimbuko.capture.symbols.debuglines import DebugLines
-from chimbuko.capture.symbols.requests import BinarySymbols, Request, SourceLocation
 from tests.capture.symbols.programs import HERE, built, drained
 from tests.places import ROOT
 from tests.thorough import first

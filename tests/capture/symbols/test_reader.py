@@ -14,9 +14,8 @@ import pytest
 
 from chimbuko.capture.symbols import client
 from chimbuko.capture.symbols.lookup import STRIPPED
-from chimbuko.capture.trace.reader import WAIT, StreamReader
+from chimbuko.capture.trace.reader import TOO_LATE, WAIT, StreamReader, UnnamedFunctions
 from chimbuko.capture.trace.source import Waiting
-from chimbuko.capture.trace.unnamed import TOO_LATE, UnnamedFunctions
 from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, StreamNames, TraceStep
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from chimbuko.causes.evidence.threadactivity import SlowTimes, ThreadActivity, Usual, activity_in
 from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS
-from chimbuko.monitor.samples.intervals import overlaps_us
-from chimbuko.monitor.samples.rows import THREAD
+from chimbuko.monitor.sampling.intervals import overlaps_us
+from chimbuko.monitor.sampling.rows import THREAD
 from tests.causes.flagged import at
 from tests.causes.nodes import thread, ticks
 

@@ -8,7 +8,7 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.core.calls.record import CallRecord
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.sampling.nodebatch import NodeBatch
 from tests.causes.flagged import flag, record
 from tests.causes.losses import loss, shared
 from tests.causes.nodes import batch, ticks

@@ -19,7 +19,7 @@ from chimbuko.causes.incidents.interruptions import Interruptions
 from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.core.calls.record import CallRecord
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.sampling.nodebatch import NodeBatch
 from chimbuko.provenance.write.inquiries import Inquiries
 from tests.causes.flagged import at, flag, record
 from tests.causes.losses import loss, shared

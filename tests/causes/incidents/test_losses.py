@@ -12,7 +12,7 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.sampling.nodebatch import NodeBatch
 from tests.causes.flagged import at, flag
 from tests.causes.losses import loss, shared
 from tests.causes.nodes import batch, names, other, thread, ticks

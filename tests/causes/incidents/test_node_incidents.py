@@ -11,7 +11,7 @@ from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.causes.part import LIMIT, Part
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.sampling.nodebatch import NodeBatch
 from tests.causes.flagged import flag
 from tests.causes.nodes import batch, other, thread, ticks
 

@@ -11,7 +11,7 @@ from chimbuko.causes.kinds.split import main_part, split
 from chimbuko.causes.part import Part
 from chimbuko.core.pauses import Pause, pause_of
 from chimbuko.monitor.procfs.systemcalls import CONDITION, NAP
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.sampling.nodebatch import NodeBatch
 from tests.causes.flagged import record
 from tests.causes.nodes import batch, ticks
 

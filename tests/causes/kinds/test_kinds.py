@@ -6,11 +6,11 @@ from typing import Any
 
 from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import Flag, flag_of
-from chimbuko.causes.kinds.amounts import counter, more_bytes, more_calls
 from chimbuko.causes.kinds.cause import Finder
 from chimbuko.causes.kinds.children import in_child, late_child
 from chimbuko.causes.kinds.peers import late_at_collective, late_receiver, late_sender, slow_operation
 from chimbuko.causes.kinds.rest import own_code
+from chimbuko.causes.kinds.work import counter, more_bytes, more_calls
 from chimbuko.causes.part import Part
 from chimbuko.core.calls.record import CallRecord
 from tests.causes.flagged import flag, record

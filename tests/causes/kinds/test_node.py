@@ -15,8 +15,8 @@ from chimbuko.causes.kinds.registry import IN_NODE, cause_of
 from chimbuko.causes.kinds.split import main_part, split
 from chimbuko.causes.part import LIMIT, Part
 from chimbuko.monitor.procfs.systemcalls import CHILDREN, CONDITION, FILES, LOCKS, NAP_NAMES, SOCKETS
-from chimbuko.monitor.samples.nodebatch import Awaited, NodeBatch, ThreadName
-from chimbuko.monitor.samples.rows import NOBODY
+from chimbuko.monitor.sampling.nodebatch import Awaited, NodeBatch, ThreadName
+from chimbuko.monitor.sampling.rows import NOBODY
 from tests.causes.flagged import at, flag
 from tests.causes.nodes import batch, gpu, names, other, thread, ticks
 

@@ -8,7 +8,7 @@ from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import flag_of
 from chimbuko.causes.incidents.sentence import recurrence_sentence, sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
-from chimbuko.causes.kinds.threads import late_thread
+from chimbuko.causes.kinds.peers import late_thread
 from chimbuko.causes.part import Part
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.functionnames import place_of_construct, short_name

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chimbuko.causes.evidence.evidence import Evidence
-from chimbuko.causes.evidence.flag import flag_of
-from chimbuko.causes.evidence.work import Work
+from chimbuko.causes.evidence.flag import Work, flag_of
 from chimbuko.causes.kinds.registry import cause_of
 from chimbuko.causes.kinds.split import main_part, split
 from tests.causes.flagged import record

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.cli.execute.interpreter import recorded_launch
 from chimbuko.cli.execute.run import _recorded
-from chimbuko.cli.execute.torchrun import recorded_launch
 
 OURS = [sys.executable, "-m", "chimbuko", "trace"]
 

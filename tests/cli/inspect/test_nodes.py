@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.monitor.samples.nodebatch import NodeFinding, packed
-from chimbuko.monitor.samples.rows import CORE
+from chimbuko.monitor.sampling.nodebatch import NodeFinding, packed
+from chimbuko.monitor.sampling.rows import CORE
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RunStatistics

@@ -16,16 +16,16 @@ from chimbuko.cli.maintain.doctor import MOST_STEPS
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.launcher import checkup
 from chimbuko.launcher.checkup import (
+    Finding,
     check_broker,
     check_folder,
     check_followed,
     check_network,
+    check_recorder,
     check_shield,
     check_tau,
     check_up,
 )
-from chimbuko.launcher.nodecheck import Finding
-from chimbuko.launcher.recordercheck import check_recorder
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE

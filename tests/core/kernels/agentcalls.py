@@ -13,7 +13,7 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording
 from chimbuko.ad.handoff.looksfile import LooksFile
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.ad.handoff.telemetryoutbox import PathOutbox
+from chimbuko.ad.handoff.outbox import PathOutbox
 from chimbuko.core.calls.pathtable import PathTable
 from chimbuko.core.config import DETECTORS, AnalysisConfig
 from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, EventType, Operation, StreamNames, TraceStep

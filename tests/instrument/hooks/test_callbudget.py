@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chimbuko.causes.evidence.work import Work
+from chimbuko.causes.evidence.flag import Work
 from chimbuko.core import sourcecensus, traceschema
 from chimbuko.instrument.hooks import codes
 from chimbuko.instrument.hooks.callbudget import OVERHEAD_VARIABLE, CallBudget

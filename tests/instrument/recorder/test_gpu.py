@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chimbuko.ad.calls.correlation import CORRELATION_ID
+from chimbuko.ad.calls.launches import CORRELATION_ID
 from chimbuko.core.traceschema import NOT_RECORDED, EventType
 from chimbuko.instrument.recorder.library import FOLDER
 from tests.instrument.recorder.streams import record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from chimbuko.causes.evidence.work import Work
+from chimbuko.causes.evidence.flag import Work
 from chimbuko.core.traceschema import EventType
 from tests.instrument.recorder.streams import Stream, record
 from tests.instrument.recorder.test_functions import compiled

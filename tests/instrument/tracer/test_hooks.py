@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core import traceschema
-from chimbuko.instrument.hooks.hookkeeper import Gaps
+from chimbuko.instrument.hooks.profiling import Gaps
 from tests.instrument.tracer.test_children import metadata, streams
 from tests.instrument.tracer.traced_program import Stream, run_traced, write_program
 

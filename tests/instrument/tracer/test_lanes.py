@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chimbuko.instrument.hooks.codes import FOUND, SWITCHED
-from chimbuko.instrument.hooks.sourcefiles import SourceFiles
+from chimbuko.instrument.hooks.functions import SourceFiles
 from chimbuko.instrument.tracer.chunks import SEND, ThreadRows
 from chimbuko.instrument.tracer.steps import LONGEST_UNWINDING_NS, LaneSwitches, settled
 from tests.instrument.tracer.test_children import streams

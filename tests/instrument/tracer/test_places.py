@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from chimbuko.instrument.tracer.places import Place, Places
+from chimbuko.instrument.tracer.members import Place, Places
 
 HYDRA = [{"PMI_RANK": str(rank), "PMI_SIZE": "3"} for rank in range(3)]
 LAUNCHER = """

@@ -12,7 +12,7 @@ from types import FunctionType
 import pytest
 
 from chimbuko.instrument.hooks.stillthreads import StillThreads, waited_for_interpreter_ns
-from chimbuko.instrument.tracer.threadbuffer import ThreadBuffer
+from chimbuko.instrument.tracer.eventrecorder import ThreadBuffer
 from tests.patience import PATIENCE_S
 
 MS = 1_000_000

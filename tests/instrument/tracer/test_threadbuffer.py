@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 
-from chimbuko.instrument.tracer.threadbuffer import ThreadBuffer
+from chimbuko.instrument.tracer.eventrecorder import ThreadBuffer
 
 
 def numbers(taken: bytes) -> list[int]:

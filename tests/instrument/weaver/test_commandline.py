@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from chimbuko.instrument.weaver.commandline import CommandLine
+from chimbuko.instrument.weaver.compiling import CommandLine
 
 
 def command(text: str) -> CommandLine:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.launcher.services.addressfile import AddressFile
+from chimbuko.launcher.services.dashboard import AddressFile
 
 LOCAL = "http://127.0.0.1:8080/?token=x"
 ADDRESS = "http://127.0.0.1:80/?token=secret"

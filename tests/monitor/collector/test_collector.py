@@ -19,18 +19,17 @@ from hypothesis import strategies as st
 from chimbuko.monitor.collector import batchmaker
 from chimbuko.monitor.collector import collector as collectormodule
 from chimbuko.monitor.collector.collector import Collector
+from chimbuko.monitor.collector.fastlooks import LEAST_US, TICK_US, Others
 from chimbuko.monitor.collector.fastring import SliceRing
 from chimbuko.monitor.collector.lossfinder import LEAST_LOST_US
-from chimbuko.monitor.collector.unwatched import LEAST_US, TICK_US, Others
 from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.task import parse_ended_ticks, parse_stat
-from chimbuko.monitor.procfs.topology import read_sysfs
-from chimbuko.monitor.procfs.topologytree import PU
+from chimbuko.monitor.procfs.topology import PU, read_sysfs
 from chimbuko.monitor.report import cores
-from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows
-from chimbuko.monitor.samples.rows import OTHER, THREAD
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, Rows
 from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.rows import OTHER, THREAD
 from chimbuko.monitor.sampling.sample import ThreadCounters
 from tests.patience import PATIENCE_S
 
@@ -268,7 +267,7 @@ def test_a_process_that_has_just_begun_is_looked_at_again_before_it_has_run_for_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However many others run here now.
-    monkeypatch.setattr("chimbuko.monitor.collector.unwatched.MOST_SUSPECTS", 1_000_000)
+    monkeypatch.setattr("chimbuko.monitor.collector.fastlooks.MOST_SUSPECTS", 1_000_000)
     others = Others(ProcReader())
     others.look(now_us(), {})
     command = ["/bin/sh", "-c", "read go; while :; do :; done"]

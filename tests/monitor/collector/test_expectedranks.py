@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from chimbuko.monitor.collector.expectedranks import ExpectedRanks
+from chimbuko.monitor.collector.watched import ExpectedRanks
 from tests.viz.asking import wait_until
 
 

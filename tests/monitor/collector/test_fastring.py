@@ -17,8 +17,8 @@ import pytest
 from chimbuko.monitor.collector import fastring
 from chimbuko.monitor.collector.fastring import KEPT_US, FastRing, SliceRing
 from chimbuko.monitor.procfs.systemcalls import LOCKS, PIPE
-from chimbuko.monitor.samples.rows import CORE
 from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.rows import CORE
 
 FOREVER = 1 << 60
 WAITING = "import subprocess; subprocess.run(['sleep', '60'])"

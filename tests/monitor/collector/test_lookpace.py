@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.monitor.collector.lookpace import (
+from chimbuko.monitor.collector.fastlooks import (
     AGAIN_SHARE,
     FAST_S,
     IDLE_S,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from chimbuko.monitor.procfs.futexes import FutexWait, awaited_thread, futex_wait, sleeps_for_a_time
 from chimbuko.monitor.procfs.systemcalls import FUTEX
+from chimbuko.monitor.sampling.standstill import FutexWait, awaited_thread, futex_wait, sleeps_for_a_time
 
 NUMBER = min(FUTEX)
 

@@ -25,8 +25,8 @@ from chimbuko.monitor.report.csvwriter import CsvWriter, read_zerosum
 from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.report.layout import heartbeat, report
 from chimbuko.monitor.report.prometheus import exposition
-from chimbuko.monitor.samples.nodebatch import packed, unpacked
-from chimbuko.monitor.samples.rows import ANYBODY
+from chimbuko.monitor.sampling.nodebatch import packed, unpacked
+from chimbuko.monitor.sampling.rows import ANYBODY
 from chimbuko.monitor.sampling.watch import Watch
 
 

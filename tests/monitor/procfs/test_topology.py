@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.monitor.procfs.topology import parse_hwloc, read_sysfs, read_topology
-from chimbuko.monitor.procfs.topologytree import CORE, NUMA, PACKAGE, PU, summary
+from chimbuko.monitor.procfs.topology import (
+    CORE,
+    NUMA,
+    PACKAGE,
+    PU,
+    parse_hwloc,
+    read_sysfs,
+    read_topology,
+    summary,
+)
 
 SMALL = """<topology version="2.0"><object type="Machine" os_index="0" cpuset="0x0000000f">
 <object type="Package" os_index="0" cpuset="0x0000000f">

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
-from chimbuko.monitor.procfs.titles import ANOTHER_RUN, ITSELF
 from chimbuko.monitor.report.findings import findings
+from chimbuko.monitor.sampling.ownrun import ANOTHER_RUN, ITSELF
 from chimbuko.monitor.sampling.sample import GroupCounters, GroupKills
 from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, OtherLoad, ProcessSpan, Span, ThreadSpan
 from tests.monitor.sampling.made import span, thread

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from chimbuko.monitor.procfs.system import NodeMemory
-from chimbuko.monitor.procfs.topologytree import CORE, MACHINE, PU, Part, nested
+from chimbuko.monitor.procfs.topology import CORE, MACHINE, PU, Part, nested
 from chimbuko.monitor.report.processlog import ProcessLogs
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.sample import GroupCounters, Sample

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.launcher.nodecheck import check_node
+from chimbuko.launcher.checkup import check_node
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.report.profile import Profile, differences, load, profile_of, save
 from chimbuko.monitor.sampling.identity import Identity

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chimbuko.monitor.procfs.task import TaskStat
-from chimbuko.monitor.procfs.titles import ANOTHER_RUN, ITSELF, is_of_analysis, spoken
-from chimbuko.monitor.sampling.ownrun import OwnRun
+from chimbuko.monitor.sampling.ownrun import ANOTHER_RUN, ITSELF, OwnRun, is_of_analysis, spoken
 
 RUN = {
     # A shell has started a run, with a program, and the run of somebody else.

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chimbuko.monitor.service.endings import Endings, LogWatch
+from chimbuko.monitor.service.program import Endings, LogWatch
 from tests.patience import PATIENCE_S
 
 SLEEP = "import time, signal\nprint(1, flush=True)\ntime.sleep(100)"

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from chimbuko.observe.namespaces.tree.leaves import NUMBERS, Leaf, as_leaf
-from chimbuko.observe.namespaces.tree.paths import Path
+from chimbuko.observe.namespaces.exchange.leaves import NUMBERS, Leaf, as_leaf
+from chimbuko.observe.namespaces.exchange.paths import Path
 
 TYPES = st.sampled_from([*map(np.dtype, NUMBERS), np.dtype(bool)])
 KEYS = st.sampled_from(["a", "b", "Rank 3", "50%", "x/y", "%2F", "é"]) | st.text(

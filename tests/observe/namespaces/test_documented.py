@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
-from chimbuko.observe.namespaces.tree.tree import Change
+from chimbuko.observe.namespaces.exchange.tree import Change
 from tests.observe.namespaces.served import served
 from tests.places import ROOT
 

@@ -14,10 +14,10 @@ import redis
 
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import Silence, StreamHealth
-from chimbuko.monitor.samples.nodebatch import packed
+from chimbuko.monitor.sampling.nodebatch import packed
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.observe.namespaces.service.publishing import FindingsBoard
-from chimbuko.provenance.alerts import agents, calls, deadlocks, sinkqueue
+from chimbuko.provenance.alerts import agents, alertservice, calls, deadlocks
 from chimbuko.provenance.alerts.agents import AgentAlert
 from chimbuko.provenance.alerts.alertservice import AlertService
 from chimbuko.provenance.alerts.calls import CallAlert
@@ -286,7 +286,7 @@ def test_no_alert_is_lost_where_the_broker_is_away(
 def test_storing_does_not_wait_for_a_sink(
     broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sinkqueue, "STOP_S", 0.0)
+    monkeypatch.setattr(alertservice, "STOP_S", 0.0)
     url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
     make_store(url)
     release = threading.Event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.provenance.alerts.costgate import CostGate
+from chimbuko.provenance.alerts.alertkind import CostGate
 
 
 def test_each_passes_once_and_again_at_ten_times_the_cost() -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.provenance.alerts import command, sinkqueue
+from chimbuko.provenance.alerts import alertservice, command
+from chimbuko.provenance.alerts.alertservice import SinkQueue
 from chimbuko.provenance.alerts.command import COMMAND
 from chimbuko.provenance.alerts.sink import Sink, SinkError
-from chimbuko.provenance.alerts.sinkqueue import SinkQueue
 from chimbuko.provenance.alerts.sinks import SINKS, sinks_named, sinks_of
 from chimbuko.provenance.alerts.webhook import WEBHOOK
 from tests.patience import PATIENCE_S
@@ -98,7 +98,7 @@ def test_a_webhook_gets_each_alert(receiver: Receiver, reported: list[str]) -> N
 def test_a_sink_that_fails_in_another_way_than_it_says_is_asked_again(
     reported: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sinkqueue, "PAUSES_S", (0.0,))
+    monkeypatch.setattr(alertservice, "PAUSES_S", (0.0,))
     got: list[bytes] = []
 
     def take(body: bytes) -> None:
@@ -145,7 +145,7 @@ def test_a_command_gets_each_alert_on_its_input_and_no_password(
 def test_a_failing_webhook_is_tried_again_and_reported_of_once(
     receiver: Receiver, reported: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sinkqueue, "PAUSES_S", (0.01, 0.01))
+    monkeypatch.setattr(alertservice, "PAUSES_S", (0.01, 0.01))
     receiver.code = 503
     alerts = SinkQueue(only({WEBHOOK.variable: receiver.url}), reported.append)
     alerts.put(b"1")
@@ -188,14 +188,14 @@ def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nobody_waits_for_a_sink_that_hangs(reported: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinkqueue, "STOP_S", 0.05)
+    monkeypatch.setattr(alertservice, "STOP_S", 0.05)
     release = threading.Event()
     alerts = SinkQueue(Sink("slow one", lambda body: release.wait() and None), reported.append)
-    for _ in range(sinkqueue.MOST_WAITING + 11):
+    for _ in range(alertservice.MOST_WAITING + 11):
         alerts.put(b"{}")
     alerts.stop()
     release.set()
-    assert reported == [f"{sinkqueue.MOST_WAITING + 10} alerts were not taken by the slow one"]
+    assert reported == [f"{alertservice.MOST_WAITING + 10} alerts were not taken by the slow one"]
 
 
 @pytest.mark.parametrize(

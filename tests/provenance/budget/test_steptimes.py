@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from chimbuko.core.calls.record import StepCount, StreamHealth
-from chimbuko.monitor.samples.nodebatch import ThreadName, packed
+from chimbuko.monitor.sampling.nodebatch import ThreadName, packed
 from chimbuko.provenance.budget.steptimes import MOST_BARS, StepTime, step_times
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer

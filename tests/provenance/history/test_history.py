@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from chimbuko.provenance.history.entry import Details, Entry, Version
-from chimbuko.provenance.history.history import SeriesHistory, make_history
+from chimbuko.provenance.history.history import SeriesHistory, make_history, slow_nodes
 from chimbuko.provenance.history.index import RunRow
-from chimbuko.provenance.history.slownodes import slow_nodes
 from tests.provenance.history.made import entry, year
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from chimbuko.provenance.history.series import at_end, at_start, machine_of, steady_words
+from chimbuko.provenance.history.entry import at_end, at_start, machine_of, steady_words
 from tests.sample_records import make_run
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.record import Metadata
 from chimbuko.core.statistics.latethreads import LATE_THREADS, LateThread, encode_late_threads
-from chimbuko.provenance.incidents.latethreads import late_threads
+from chimbuko.provenance.incidents.slowthreads import late_threads
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import PathStatistics, RunStatistics

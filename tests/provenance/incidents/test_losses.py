@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Engine
 
-from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, packed
 from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter

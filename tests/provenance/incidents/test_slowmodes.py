@@ -14,7 +14,7 @@ from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.pathtable import PATH_TIME
 from chimbuko.core.calls.record import CallRecord, StreamHealth
 from chimbuko.core.calls.schema import Label
-from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, packed
 from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes

@@ -8,7 +8,7 @@ from chimbuko.causes.incidents.sentence import recurrence_sentence
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.record import CounterStatistics, Silence, StreamHealth
 from chimbuko.monitor.collector.batchmaker import BatchMaker, ThreadNames
-from chimbuko.monitor.samples.nodebatch import NodeFinding, packed
+from chimbuko.monitor.sampling.nodebatch import NodeFinding, packed
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.incidents.standstill import is_circle, standstills
 from chimbuko.provenance.query.run import Provenance

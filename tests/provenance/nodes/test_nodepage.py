@@ -6,11 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.monitor.samples.nodebatch import NodeFinding, NodePart, ThreadName, packed
-from chimbuko.monitor.samples.rows import CORE
-from chimbuko.provenance.nodes.nodecosts import node_costs
+from chimbuko.monitor.sampling.nodebatch import NodeFinding, NodePart, ThreadName, packed
+from chimbuko.monitor.sampling.rows import CORE
 from chimbuko.provenance.nodes.nodelanes import Lanes
-from chimbuko.provenance.nodes.nodelist import node_facts, sampled_nodes, thread_times
+from chimbuko.provenance.nodes.nodelist import node_costs, node_facts, sampled_nodes, thread_times
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import at

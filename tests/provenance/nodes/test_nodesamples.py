@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Engine, func, select
 
-from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
-from chimbuko.provenance.nodes.nodesamples import NodeSamples
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, packed
+from chimbuko.provenance.nodes.nodelist import NodeSamples
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.service import WriterService, run_writer

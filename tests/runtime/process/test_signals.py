@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.monitor.procfs.titles import is_title
+from chimbuko.monitor.sampling.ownrun import is_title
 from chimbuko.runtime.process import starting
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.signals import END, FROM_OTHERS, no_ctrl_c

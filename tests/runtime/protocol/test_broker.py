@@ -19,7 +19,7 @@ import redis
 from redis.cluster import RedisCluster
 
 from chimbuko.core.errors import ConfigError, ServiceError
-from chimbuko.monitor.procfs.titles import is_title
+from chimbuko.monitor.sampling.ownrun import is_title
 from chimbuko.runtime.protocol.broker import BROKER_NAME, PrivateBroker, connect, valkey_server
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, address_of
 from chimbuko.runtime.protocol.messages import PAYLOAD

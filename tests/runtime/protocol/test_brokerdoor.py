@@ -22,8 +22,7 @@ import redis
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.runtime.protocol import tlsdoor
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
-from chimbuko.runtime.protocol.brokerdoor import BrokerDoor
-from chimbuko.runtime.protocol.certificate import new_certificate
+from chimbuko.runtime.protocol.brokerdoor import BrokerDoor, new_certificate
 from tests.patience import PATIENCE_S
 
 ADDRESS = "127.0.0.2"

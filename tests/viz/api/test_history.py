@@ -10,7 +10,7 @@ import pytest
 from chimbuko.provenance.history.index import Access, open_index
 from chimbuko.provenance.query.run import open_run
 from chimbuko.viz.api.endpoint import ServedRun
-from chimbuko.viz.api.endpoints.history import history
+from chimbuko.viz.api.endpoints.comparison import history
 from tests.provenance.history.made import year
 from tests.viz.made_run import make_run
 

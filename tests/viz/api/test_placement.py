@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli.execute.launch import command as launch
-from chimbuko.cli.plan.agents import command
+from chimbuko.cli.observe.agents import command
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan.placingcosts import usual
 from chimbuko.provenance.nodes.placing import on_trace_clock

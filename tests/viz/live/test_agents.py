@@ -9,8 +9,8 @@ import msgspec
 
 from chimbuko.runtime.protocol.telemetry import SILENT_AFTER_S, AgentFigures, SlowRank, TelemetryChanges
 from chimbuko.runtime.runs.directory import RunDirectory
-from chimbuko.viz.live.agents import Agents
 from chimbuko.viz.live.feedevents import Moment
+from chimbuko.viz.live.healthhistory import Agents
 
 READING = AgentFigures("c042", 4, 80_000_000, 12.5, 4_096, 0.4)
 OVER = AgentFigures("c043", 0, 60_000_000, 9.0, 0, 0.1)

@@ -19,7 +19,6 @@ from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.runtime.protocol.messages import Frame, RankStatistics
 from chimbuko.runtime.runs.directory import RunInfo
-from chimbuko.viz.live.agents import Agents
 from chimbuko.viz.live.feedcore import FROM_THE_FIRST, HEARTBEAT_S, STORE_EVERY_S, TICK_S, FeedCore, LiveState
 from chimbuko.viz.live.feedevents import (
     AskSnapshots,
@@ -41,6 +40,7 @@ from chimbuko.viz.live.feedevents import (
     Stopping,
     StoreRead,
 )
+from chimbuko.viz.live.healthhistory import Agents
 from tests.plainpython import examples
 
 PARTS, RANKS = 2, 3

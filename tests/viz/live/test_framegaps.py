@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chimbuko.runtime.protocol.messages import Frame
-from chimbuko.viz.live.framegaps import FrameGaps
+from chimbuko.viz.live.feedcore import FrameGaps
 
 
 def frame(tick: int, part: int = 0, is_last: bool = False) -> Frame:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from chimbuko.core.calls.record import StepCount
 from chimbuko.runtime.protocol.messages import Frame
-from chimbuko.viz.live.livetotals import RECENT_STEPS, LiveTotals
+from chimbuko.viz.live.totals import RECENT_STEPS, LiveTotals
 from tests.viz.made_run import STEPS, MadeRun
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from chimbuko.core.calls.record import SILENT, Silence
 from chimbuko.runtime.runs.directory import RunInfo
-from chimbuko.viz.live.livetotals import LiveTotals
 from chimbuko.viz.live.status import Status, status
+from chimbuko.viz.live.totals import LiveTotals
 from tests.viz.made_run import STEP_US, ZERO_US, MadeRun
 
 

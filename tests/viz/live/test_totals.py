@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
-from chimbuko.viz.live.livetotals import LiveTotals
-from chimbuko.viz.live.totals import LEAST_RANKED, STATISTICS, Statistic
+from chimbuko.viz.live.totals import LEAST_RANKED, STATISTICS, LiveTotals, Statistic
 from tests.viz.made_run import FUNCTIONS, STEPS, MadeRun
 
 

@@ -9,12 +9,10 @@ viz.live.
 from __future__ import annotations
 
 from chimbuko.viz.api.endpoints import (
-    budget,
     calls,
     comparison,
     functions,
     grid,
-    history,
     incidents,
     nodes,
     ranks,
@@ -28,8 +26,8 @@ from chimbuko.viz.api.endpoints import (
 _ENDPOINTS = (
     run.run,
     run.export_formats,
-    budget.budget,
-    budget.time_by_step,
+    run.budget,
+    run.time_by_step,
     vitals.health,
     vitals.vitals,
     vitals.streams,
@@ -74,7 +72,7 @@ _ENDPOINTS = (
     ranks.counters,
     comparison.runs,
     comparison.comparison,
-    history.history,
+    comparison.history,
 )
 
 ENDPOINTS = (*_ENDPOINTS, *(one.statement for one in _ENDPOINTS if one.statement is not None))

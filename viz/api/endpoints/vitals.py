@@ -17,8 +17,7 @@ from chimbuko.provenance.query.run import Dropped, Pruning
 from chimbuko.runtime.protocol.telemetry import SlowRank
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import PageParameters, page_of, rank_text
-from chimbuko.viz.live.agents import AgentState
-from chimbuko.viz.live.healthhistory import StreamSums, Vital
+from chimbuko.viz.live.healthhistory import AgentState, StreamSums, Vital
 from chimbuko.viz.live.status import Status
 
 MOST_NODES = 4

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from caliperreader import CaliperStreamReader
 
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import Catalogue, Kind, Row, table_of
+from chimbuko.capture.formats.readers.events import Catalogue, Dropped, Kind, Row, table_of
 from chimbuko.capture.formats.readers.registry import UNREADABLE, open_unpacked
 from chimbuko.core.arrays import Table
 

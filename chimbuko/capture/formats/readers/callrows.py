@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import Catalogue, Kind, Row, TrackKind, table_of
+from chimbuko.capture.formats.readers.events import Catalogue, Dropped, Kind, Row, TrackKind, table_of
 from chimbuko.capture.formats.readers.kineto import CORRELATION_ID
 from chimbuko.core.arrays import Table
 

@@ -14,8 +14,15 @@ from typing import Any, Final
 
 import msgspec
 
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import NO_NAME, Catalogue, Kind, Row, TrackKind, table_of
+from chimbuko.capture.formats.readers.events import (
+    NO_NAME,
+    Catalogue,
+    Dropped,
+    Kind,
+    Row,
+    TrackKind,
+    table_of,
+)
 from chimbuko.capture.formats.readers.flows import Flows
 from chimbuko.capture.formats.readers.jsontext import JsonText
 from chimbuko.core.arrays import Table

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import Final
 
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import Kind, Row
+from chimbuko.capture.formats.readers.events import Dropped, Kind, Row
 
 MOST_OPEN: Final = 1 << 18
 """Flows whose other end has not come; the oldest are given up."""

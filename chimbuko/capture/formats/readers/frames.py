@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import EVENT, Catalogue, Kind
+from chimbuko.capture.formats.readers.events import EVENT, Catalogue, Dropped, Kind
 from chimbuko.core.arrays import Int64Array, Table
 from chimbuko.core.errors import TraceFormatError
 

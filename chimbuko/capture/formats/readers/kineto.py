@@ -18,8 +18,7 @@ import numpy as np
 
 from chimbuko.capture.formats.readers import chrome
 from chimbuko.capture.formats.readers.chrome import ChromeEvent
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import NO_EVENTS, Catalogue, Kind, TrackKind
+from chimbuko.capture.formats.readers.events import NO_EVENTS, Catalogue, Dropped, Kind, TrackKind
 from chimbuko.core.arrays import Table
 
 CORRELATION_ID: Final = "Correlation ID"

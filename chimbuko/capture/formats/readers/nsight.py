@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from chimbuko.capture.formats.readers.callrows import CallRows
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import Catalogue
+from chimbuko.capture.formats.readers.events import Catalogue, Dropped
 from chimbuko.core.arrays import Table
 from chimbuko.core.errors import TraceFormatError
 

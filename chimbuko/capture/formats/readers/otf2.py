@@ -17,8 +17,7 @@ from _otf2 import Error as LibraryError
 from otf2 import events as kinds
 
 from chimbuko.capture.formats.readers.chrome import rank_in
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import Catalogue, Kind, Row, TrackKind, table_of
+from chimbuko.capture.formats.readers.events import Catalogue, Dropped, Kind, Row, TrackKind, table_of
 from chimbuko.core.arrays import Table
 
 ROWS_AT_ONCE: Final = 200_000

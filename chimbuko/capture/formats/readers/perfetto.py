@@ -13,8 +13,15 @@ from google.protobuf.message import DecodeError
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
 
 from chimbuko.capture.formats.readers.chrome import rank_in
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import NO_NAME, Catalogue, Kind, Row, TrackKind, table_of
+from chimbuko.capture.formats.readers.events import (
+    NO_NAME,
+    Catalogue,
+    Dropped,
+    Kind,
+    Row,
+    TrackKind,
+    table_of,
+)
 from chimbuko.capture.formats.readers.flows import Flows
 from chimbuko.core.arrays import Table
 

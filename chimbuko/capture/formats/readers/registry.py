@@ -14,7 +14,7 @@ from typing import IO, Any, Final, Protocol, cast
 import msgspec
 
 from chimbuko.capture.formats.readers.events import Catalogue
-from chimbuko.capture.formats.readers.survey import Survey, stranger, survey
+from chimbuko.capture.formats.readers.jsontext import Survey, stranger, survey
 from chimbuko.core import plugins
 from chimbuko.core.arrays import Table
 from chimbuko.core.errors import TraceFormatError

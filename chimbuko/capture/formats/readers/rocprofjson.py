@@ -11,8 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from chimbuko.capture.formats.readers.callrows import CallRows
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import Catalogue
+from chimbuko.capture.formats.readers.events import Catalogue, Dropped
 from chimbuko.capture.formats.readers.registry import ROCPROF_KEY, open_unpacked
 from chimbuko.capture.formats.readers.rocprofcsv import MARKERS, copy_name
 from chimbuko.core.arrays import Table

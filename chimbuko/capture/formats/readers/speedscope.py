@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from chimbuko.capture.formats.readers.dropped import Dropped
-from chimbuko.capture.formats.readers.events import Catalogue, Kind, Row, table_of
+from chimbuko.capture.formats.readers.events import Catalogue, Dropped, Kind, Row, table_of
 from chimbuko.capture.formats.readers.registry import open_unpacked
 from chimbuko.core.arrays import Table
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from chimbuko.observe.namespaces.analyses.series import of_rank
 from chimbuko.observe.namespaces.analyses.standard import MpiTimes, Ticks, percent, sample_of
 from chimbuko.observe.namespaces.analyses.views import Line, NodeView, QuantityView, RankTime, TaskView, Views
+from chimbuko.observe.namespaces.exchange.leaves import Leaf, elements
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-from chimbuko.observe.namespaces.tree.leaves import Leaf, elements
-from chimbuko.observe.namespaces.tree.paths import Path, format_path
+from chimbuko.observe.namespaces.exchange.paths import Path, format_path
 
 MOST_POINTS = 256
 _Point = tuple[int, float]

@@ -16,7 +16,7 @@ from chimbuko.core.errors import ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses.metricanomalies import metric_anomalies
 from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation, load_balance, task_states
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-from chimbuko.observe.namespaces.tree.tree import Nested, Tree, flattened, leaf_at
+from chimbuko.observe.namespaces.exchange.tree import Nested, Tree, flattened, leaf_at
 
 Analysis = Callable[[Sequence[Observation]], Nested]
 OURS: Mapping[str, Analysis] = {

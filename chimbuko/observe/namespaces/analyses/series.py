@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from chimbuko.observe.namespaces.exchange.leaves import Leaf
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-from chimbuko.observe.namespaces.tree.leaves import Leaf
-from chimbuko.observe.namespaces.tree.paths import Path
+from chimbuko.observe.namespaces.exchange.paths import Path
 
 RANK_KEY = re.compile(r"Rank (\d+)")
 """Pattern of a key that names a rank."""

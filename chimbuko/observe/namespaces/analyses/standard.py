@@ -16,10 +16,10 @@ from contextlib import suppress
 import numpy as np
 
 from chimbuko.observe.namespaces.analyses.series import of_rank, values
+from chimbuko.observe.namespaces.exchange.leaves import Leaf, elements
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-from chimbuko.observe.namespaces.tree.leaves import Leaf, elements
-from chimbuko.observe.namespaces.tree.paths import Path, format_path
-from chimbuko.observe.namespaces.tree.tree import Nested
+from chimbuko.observe.namespaces.exchange.paths import Path, format_path
+from chimbuko.observe.namespaces.exchange.tree import Nested
 
 _TIMES = 8
 """Number of leading fields that are added up: user, nice, system, idle, iowait, irq, softirq and steal. The

@@ -13,7 +13,7 @@ import redis
 from chimbuko.core.errors import ServiceError
 from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress
 from chimbuko.observe.namespaces.exchange.keys import asked_prefix
-from chimbuko.observe.namespaces.tree.paths import Path, parse_path
+from chimbuko.observe.namespaces.exchange.paths import Path, parse_path
 
 if TYPE_CHECKING:
     from celery import Celery

@@ -21,10 +21,10 @@ from chimbuko.observe.namespaces.client.outbox import Letter, Mode, Outbox, Pend
 from chimbuko.observe.namespaces.exchange.jobaddress import About, JobAddress, find_address
 from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE, Shard
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.tree.paths import checked_path, format_path, parse_path
-from chimbuko.observe.namespaces.tree.texts import FORMATS
-from chimbuko.observe.namespaces.tree.tree import Change, Tree, flattened, nested
-from chimbuko.observe.namespaces.tree.wire import LARGEST_BYTES, Publication
+from chimbuko.observe.namespaces.exchange.paths import checked_path, format_path, parse_path
+from chimbuko.observe.namespaces.exchange.texts import FORMATS
+from chimbuko.observe.namespaces.exchange.tree import Change, Tree, flattened, nested
+from chimbuko.observe.namespaces.exchange.wire import LARGEST_BYTES, Publication
 from chimbuko.runtime.process.ranks import rank_from
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from redis.exceptions import RedisClusterException
 from chimbuko.core.errors import ChimbukoError, ObservationError, ServiceError
 from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress
 from chimbuko.observe.namespaces.exchange.keys import Shard
-from chimbuko.observe.namespaces.tree.leaves import is_same
-from chimbuko.observe.namespaces.tree.paths import Path
-from chimbuko.observe.namespaces.tree.tree import Change, Tree, leaf_at
-from chimbuko.observe.namespaces.tree.wire import LARGEST_BYTES, Publication, encode
+from chimbuko.observe.namespaces.exchange.leaves import is_same
+from chimbuko.observe.namespaces.exchange.paths import Path
+from chimbuko.observe.namespaces.exchange.tree import Change, Tree, leaf_at
+from chimbuko.observe.namespaces.exchange.wire import LARGEST_BYTES, Publication, encode
 from chimbuko.runtime.protocol.messages import PAYLOAD
 
 MOST_LEAVES = 100_000

@@ -1,6 +1,7 @@
-"""Exchange between clients, readers and instances of namespaces: addresses, keys, shards, reading.
+"""Trees of leaves, which are the state of namespaces, and their exchange between clients, readers and
+instances.
 
-May import observe.namespaces.tree and runtime.protocol.
+May import runtime.protocol.
 
 A **shard** is what one instance keeps of a namespace of a job: a log of publications, and the state that they
 make up. Clients append to the log, the instance merges it into the state, and a reader does with what is not

@@ -17,7 +17,7 @@ import redis
 
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE, Shard, about_key, check_name
-from chimbuko.observe.namespaces.tree.wire import VERSION
+from chimbuko.observe.namespaces.exchange.wire import VERSION
 from chimbuko.runtime.protocol.broker import connect
 
 DEFAULT_JOB = "default"

@@ -17,6 +17,7 @@ import redis
 from chimbuko.core.errors import ObservationError, ServiceError
 from chimbuko.observe.namespaces.exchange.jobaddress import READER, JobAddress, find_address
 from chimbuko.observe.namespaces.exchange.keys import Shard
+from chimbuko.observe.namespaces.exchange.paths import Path, parse_path
 from chimbuko.observe.namespaces.exchange.shardstate import (
     CHUNK,
     Counts,
@@ -24,8 +25,7 @@ from chimbuko.observe.namespaces.exchange.shardstate import (
     ShardState,
     entries_after,
 )
-from chimbuko.observe.namespaces.tree.paths import Path, parse_path
-from chimbuko.observe.namespaces.tree.tree import Change, Nested, Tree, nested
+from chimbuko.observe.namespaces.exchange.tree import Change, Nested, Tree, nested
 
 LOOK_PERIOD_S = 0.05
 """Interval between two looks for new publications, in seconds."""

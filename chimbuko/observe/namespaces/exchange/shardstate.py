@@ -15,9 +15,9 @@ import redis
 
 from chimbuko.core.errors import ObservationError
 from chimbuko.observe.namespaces.exchange.keys import Shard
-from chimbuko.observe.namespaces.tree.paths import Path, format_path, parse_path
-from chimbuko.observe.namespaces.tree.tree import Tree, apply
-from chimbuko.observe.namespaces.tree.wire import Publication, decode, decode_leaf, encode_leaf
+from chimbuko.observe.namespaces.exchange.paths import Path, format_path, parse_path
+from chimbuko.observe.namespaces.exchange.tree import Tree, apply
+from chimbuko.observe.namespaces.exchange.wire import Publication, decode, decode_leaf, encode_leaf
 from chimbuko.runtime.protocol.messages import PAYLOAD
 
 Entry = tuple[bytes, bytes]

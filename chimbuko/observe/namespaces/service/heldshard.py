@@ -10,8 +10,8 @@ import redis
 
 from chimbuko.core.errors import ObservationError
 from chimbuko.observe.namespaces.exchange.keys import Shard
+from chimbuko.observe.namespaces.exchange.paths import Path, format_path
 from chimbuko.observe.namespaces.exchange.shardstate import CHUNK, Entry, ShardState, Taken, entries_after
-from chimbuko.observe.namespaces.tree.paths import Path, format_path
 from chimbuko.runtime.process.lifetime import log
 
 READERS_MS = 10_000

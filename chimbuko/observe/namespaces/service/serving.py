@@ -22,9 +22,9 @@ from redis.exceptions import RedisClusterException
 from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.observe.namespaces.exchange.jobaddress import DEFAULT_JOB, READER, WRITER, About, JobAddress
 from chimbuko.observe.namespaces.exchange.keys import Shard, about_key, asked_prefix, job_prefix
+from chimbuko.observe.namespaces.exchange.wire import VERSION
 from chimbuko.observe.namespaces.service.folder import ServiceFolder, ServiceSettings
 from chimbuko.observe.namespaces.service.heldshard import make_log
-from chimbuko.observe.namespaces.tree.wire import VERSION
 from chimbuko.runtime.process.cores import pin
 from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.nameholding import hold

@@ -24,7 +24,7 @@ from chimbuko.capture.formats.readers.caliper import CheckedNodes
 from chimbuko.core.errors import ChimbukoError, ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses.standard import CALIPER
 from chimbuko.observe.namespaces.client.client import Client
-from chimbuko.observe.namespaces.tree.paths import key_of
+from chimbuko.observe.namespaces.exchange.paths import key_of
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.usercommand import run_beside
 from chimbuko.runtime.process.wakeup import repeat_until_asked

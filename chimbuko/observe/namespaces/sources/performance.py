@@ -26,7 +26,7 @@ from chimbuko.observe.namespaces.analyses.series import RANK_KEY
 from chimbuko.observe.namespaces.analyses.standard import TAU
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-from chimbuko.observe.namespaces.tree.paths import Path, key_of
+from chimbuko.observe.namespaces.exchange.paths import Path, key_of
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.protocol.telemetry import OTHERS, TIMER, RankTimers
 

@@ -16,10 +16,10 @@ from chimbuko.observe.namespaces.analyses.metricanomalies import metric_anomalie
 from chimbuko.observe.namespaces.analyses.registry import analyse, names
 from chimbuko.observe.namespaces.analyses.series import values
 from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation, load_balance, task_states
+from chimbuko.observe.namespaces.exchange.leaves import as_leaf
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-from chimbuko.observe.namespaces.tree.leaves import as_leaf
-from chimbuko.observe.namespaces.tree.paths import parse_path
-from chimbuko.observe.namespaces.tree.tree import Change
+from chimbuko.observe.namespaces.exchange.paths import parse_path
+from chimbuko.observe.namespaces.exchange.tree import Change
 from tests.observe.namespaces.analyses.astaroth import RANKS, global_drift, local_instability
 
 

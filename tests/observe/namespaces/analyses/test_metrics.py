@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from chimbuko.observe.namespaces.analyses.cusum import LIMIT, Cusum, scale
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
-from chimbuko.observe.namespaces.analyses.metricwatch import MetricWatch, Role
+from chimbuko.observe.namespaces.analyses.metricwatch import LIMIT, Cusum, MetricWatch, Role, scale
 from tests.observe.namespaces.analyses.astaroth import (
     CULPRIT,
     DEPARTS_BEFORE,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from chimbuko.observe.namespaces.analyses.metricanomalies import KEPT_TIMES, MOST_WAITING, Quantity
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.observe.namespaces.analyses.metricwatch import Role
-from chimbuko.observe.namespaces.analyses.quantity import KEPT_TIMES, MOST_WAITING, Quantity
 from tests.observe.namespaces.analyses.astaroth import CULPRIT, RANKS, local_instability
 
 Sample = tuple[int, int, float]

@@ -8,9 +8,9 @@ import pytest
 from chimbuko.observe.namespaces.client import outbox
 from chimbuko.observe.namespaces.client.outbox import MOST_LEAVES, Letter, LetterQueue, Mode, Pending
 from chimbuko.observe.namespaces.exchange.keys import Shard
-from chimbuko.observe.namespaces.tree.leaves import as_leaf
-from chimbuko.observe.namespaces.tree.tree import Change, Tree, apply
-from chimbuko.observe.namespaces.tree.wire import Publication
+from chimbuko.observe.namespaces.exchange.leaves import as_leaf
+from chimbuko.observe.namespaces.exchange.tree import Change, Tree, apply
+from chimbuko.observe.namespaces.exchange.wire import Publication
 
 SHARDS = [Shard("s", "j", "application", number) for number in range(2)]
 

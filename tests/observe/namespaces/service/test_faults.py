@@ -15,7 +15,7 @@ from chimbuko.core.errors import ServiceError
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.exchange.jobaddress import find_address
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.tree.wire import VERSION
+from chimbuko.observe.namespaces.exchange.wire import VERSION
 from chimbuko.runtime.protocol import broker as protocol_broker
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.messages import PAYLOAD

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from chimbuko.observe.namespaces.exchange.leaves import as_leaf
 from chimbuko.observe.namespaces.exchange.shardstate import Entry, ShardState
+from chimbuko.observe.namespaces.exchange.tree import Change
+from chimbuko.observe.namespaces.exchange.wire import Publication, encode
 from chimbuko.observe.namespaces.service.heldshard import ENTRY_BYTES, MOST_CLIENTS, READERS_MS, Retention
-from chimbuko.observe.namespaces.tree.leaves import as_leaf
-from chimbuko.observe.namespaces.tree.tree import Change
-from chimbuko.observe.namespaces.tree.wire import Publication, encode
 
 
 def entry(moment_ms: int, number: int, client: str = "c", **values: object) -> Entry:

@@ -1,4 +1,0 @@
-"""Verbs that say what an analysis costs, and where it should run.
-
-May import cli.shared, plan, provenance.nodes and runtime.runs.
-"""
