@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.selection import BURST_PERIODS, SAVED_S, FloodLimit, AgentBudget, Selection
+from chimbuko.ad.calls.selection import BURST_PERIODS, SAVED_S, AgentBudget, FloodLimit, Selection
 from chimbuko.ad.kernels.stack import CALL
 from chimbuko.core.arrays import Int64Array, Table, as_table
 from chimbuko.core.buckets import BUCKETS, EDGES_US
