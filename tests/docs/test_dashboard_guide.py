@@ -13,7 +13,7 @@ GUIDE = (ROOT / "docs" / "howto" / "dashboard.md").read_text()
 IMAGES = ROOT / "docs" / "images"
 SOURCES = ROOT / "viz" / "web" / "src"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-MOST_BYTES = 1_700_000
+MOST_BYTES = 1_750_000
 
 
 def listed(name: str) -> str:
