@@ -91,7 +91,7 @@ class NodeWatch:
             self._give_up(error)
 
     def send(self) -> None:
-        """Hand over what is ready; raises ``redis.RedisError`` where the broker is away."""
+        """Hand over what is ready; raise ``redis.RedisError`` if the broker cannot be reached."""
         try:
             self._send()
         except (redis.ConnectionError, redis.TimeoutError):

@@ -205,7 +205,7 @@ class OverdueCall(msgspec.Struct, frozen=True):
     """Step and row of its ENTRY."""
     elapsed_us: float
     report: Reports
-    """Facts that the stream's process has to know."""
+    """Facts that the agent tells the stream's process."""
     record: PackedRecords
 
 

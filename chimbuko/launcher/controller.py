@@ -139,7 +139,8 @@ class Controller:
     def _tidy_up(self) -> None:
         """Remove the folder of the streams where no guard has come that would do it."""
         if self._early is not None:
-            self._early.send_signal(signal.SIGTERM)
+            # Not SIGTERM, which a fork ignores where this process does. It leaves nothing to be tidied up.
+            self._early.send_signal(signal.SIGKILL)
             self._early.wait()
         # What the application has started in the background may still write streams, under its guard.
         if self._guard is not None and self._guard.stop():

@@ -10,7 +10,7 @@ from typing import NoReturn
 from chimbuko.runtime.process.usercommand import CommandError
 
 PLAINLY = {"CHIMBUKO_PLAINLY": "1", "CHIMBUKO_TRACE": "0"}
-"""Variables under which ``chimbuko trace`` runs its program plainly, and none begins to trace itself."""
+"""Variables that switch recording off: ``chimbuko trace`` only runs its program; none traces itself."""
 TAU_EXEC = "tau_exec"
 _PLAINLY = """#!/bin/sh
 # In place of tau_exec: the program without TAU.

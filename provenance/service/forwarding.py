@@ -17,7 +17,7 @@ class StoredCalls(msgspec.Struct, frozen=True, array_like=True):
     """Calls that a writer has stored."""
 
     batches: list[RecordBatch]
-    """Batches with calls, and one of each rank that is new, without what incidents do not need."""
+    """Batches with calls, and the first batch of each new rank, reduced to what incidents need."""
     severe: list[SevereCall]
     """Severe calls that the store did not have."""
     sequences: dict[str, int]

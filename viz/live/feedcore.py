@@ -85,7 +85,7 @@ class FrameGaps:
 
     @property
     def is_last(self) -> bool:
-        """Whether no frame follows."""
+        """Whether this is the last frame of the run."""
         return all(part.is_last for part in self._parts)
 
     def take(self, frame: Frame) -> bool:
@@ -161,7 +161,7 @@ class LiveState:
     vitals: tuple[Vital, ...]
     """History of the analysis' health, as far back as is known."""
     is_last: bool
-    """Whether no frame follows."""
+    """Whether this is the last frame of the run."""
     heard_s: float
     """Time when anything new was heard of the run, on the clock of moments."""
     reached_s: float | None

@@ -33,7 +33,7 @@ _FUNCTION = np.uint64(0xFFFFFFFF)
 _THREAD = np.uint64(0xFFFF)
 _KIND_BITS, _THREAD_BITS = np.uint64(48), np.uint64(32)
 _UNKNOWN = -1
-"""Value of step and row of a call that was entered before the first row."""
+"""Value that stands for step and row where a call was entered before the first row."""
 
 Indices = npt.NDArray[np.intp]
 Runtimes = npt.NDArray[np.int64]

@@ -229,7 +229,7 @@ class IncidentTracker:
         }
 
     def _numbered(self, members: dict[str, list[str]]) -> tuple[dict[str, int], dict[int, int]]:
-        """Return the number of each group, and which incidents are part of others now."""
+        """Return the number of each group, and those incidents that have become part of another one."""
         shares: dict[int, Counter[str]] = defaultdict(Counter)
         for root, of_root in members.items():
             for call_id in of_root:

@@ -298,7 +298,7 @@ def without_end(streams: list[str], is_interrupted: bool, is_recorded: bool) -> 
 
 
 def undelivered(agents: list[str]) -> Loss:
-    """Make a loss of what agents of nodes that are gone had found, or had yet to read."""
+    """Return the loss of what agents on vanished nodes had found and not delivered, or had not read yet."""
     return Loss(
         f"what {', '.join(agents)} had not delivered",
         "nothing was heard of their nodes at the end; on one that is back 'chimbuko runs list' gives the "

@@ -266,8 +266,8 @@ def die(*_: object) -> None:
         "handoff.exchange.ExchangeBox._try_lock",
         "handoff.outbox.OutboxCopy.copy_from",
         "handoff.outbox.OutboxCopy.add",
-        "handoff.telemetryoutbox.TelemetryOutbox.put",
-        "handoff.telemetryoutbox.PathOutbox.put",
+        "handoff.outbox.TelemetryOutbox.put",
+        "handoff.outbox.PathOutbox.put",
         "save",
     ],
 )

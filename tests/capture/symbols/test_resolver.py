@@ -212,11 +212,11 @@ def test_look_up_outlives_a_reader_that_is_killed(app: Path, tmp_path: Path) -> 
         "from chimbuko.capture.symbols import lookup\nlookup.main()\n"
     )
     asker = (
-        "import sys\nfrom pathlib import Path\nfrom chimbuko.capture.symbols import cache, client, requests\n"
+        "import sys\nfrom pathlib import Path\nfrom chimbuko.capture.symbols import cache, client\n"
         "from tests.capture.symbols.programs import drained\n"
         "client.MODULE = 'slow_lookup'\n"
         "path = Path(sys.argv[1])\n"
-        "request = requests.Request(str(path), cache.binary_key(path), [], [], [int(sys.argv[2])])\n"
+        "request = cache.Request(str(path), cache.binary_key(path), [], [], [int(sys.argv[2])])\n"
         "print(drained(client.ask(request, cache.SymbolCache())).places[int(sys.argv[2])].name)\n"
     )
     place = str(int(Binary(app).symbols().entries[-1]))

@@ -24,7 +24,7 @@ from chimbuko.observe.namespaces.exchange.paths import Path, format_path
 from chimbuko.observe.namespaces.exchange.tree import Nested
 
 Look = Callable[[int, Mapping[str, npt.NDArray[np.float64]]], Iterator[Finding]]
-"""Judge of the values of all ranks at a step, as ``MetricWatch.take`` is one."""
+"""Function that judges the values of all ranks at a step; ``MetricWatch.take`` is one."""
 MOST_WAITING = 100
 """Most steps that wait for slow ranks; ranks that are further behind are left out."""
 KEPT_TIMES = 1024
