@@ -313,7 +313,9 @@ def test_too_many_at_a_time_are_reported_once(tmp_path: Path) -> None:
     done = run_traced(write_program(tmp_path, text))
     assert done.stdout == "True\n"
     # The program itself is one of them.
-    assert done.stderr == "chimbuko: 5 child processes were not traced: too many at a time, or in all\n"
+    # A child that was forked while another thread loaded a module may say that it cannot use that.
+    last = done.stderr.splitlines()[-1]
+    assert last == "chimbuko: 5 child processes were not traced: too many at a time, or in all"
     assert len(streams(tmp_path)) == MOST_AT_A_TIME
 
 

@@ -9,13 +9,15 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+
 from chimbuko.monitor.collector.collector import Collector
 from chimbuko.monitor.collector.earlylooks import EARLY_LOOKS, take_early
 from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.systemcalls import NAPS
 from tests.viz.asking import wait_until
 
-PROGRAM = "import time; time.sleep(0.5)"
+PROGRAM = "import time; time.sleep(3)"
 
 
 def test_a_program_that_is_over_before_there_is_an_agent_has_samples(tmp_path: Path) -> None:
@@ -42,8 +44,9 @@ def test_a_program_that_is_over_before_there_is_an_agent_has_samples(tmp_path: P
         batch = collector.around([(began_us, time.time_ns() // 1000)])
         assert batch is not None
         looks = batch.look_rows()
-        slept_us = looks["length_us"][(looks["state"] == b"S") & [one in NAPS for one in looks["call"]]]
-        assert 100_000 < slept_us.sum() < 700_000
+        slept_us = looks["length_us"][(looks["state"] == b"S") & np.isin(looks["call"], list(NAPS))]
+        # On a busy machine looks are seldom.
+        assert 100_000 < slept_us.sum() < 5_000_000
         assert [(one.pid, one.rank) for one in batch.names] == [(pid, 3)]
         whole = collector.due_sum(time.time_ns() // 1000, is_last=True)
         assert whole is not None
