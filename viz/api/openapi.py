@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -60,6 +61,10 @@ def document(endpoints: Sequence[Endpoint]) -> Object:
 
 def _schemas(kinds: Sequence[Any]) -> tuple[tuple[Object, ...], Object]:
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    # Before msgspec 0.23 docstrings keep their indentation.
+    for component in components.values():
+        if "description" in component:
+            component["description"] = inspect.cleandoc(component["description"])
     return schemas, components
 
 

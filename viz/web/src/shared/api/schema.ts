@@ -709,7 +709,7 @@ export interface components {
          * Bucket
          * @description Number of calls that took at least ``lower_us`` and less than ``upper_us``.
          *
-         *         Not a whole number where older calls have begun to count less than newer ones.
+         *     Not a whole number where older calls have begun to count less than newer ones.
          */
         Bucket: {
             lower_us: number;
@@ -719,7 +719,7 @@ export interface components {
         /**
          * Span
          * @description Range of runtimes of at least ``lower_us`` and less than ``upper_us``; null where there is no such
-         *         limit.
+         *     limit.
          */
         Span: {
             lower_us: number | null;
@@ -728,7 +728,7 @@ export interface components {
         /**
          * FunctionByRankAnswer
          * @description One function on each rank of its program that called it and whose stream has ended; the three lists
-         *         belong together and are in the order of ranks.
+         *     belong together and are in the order of ranks.
          */
         FunctionByRankAnswer: {
             ok: boolean;
@@ -1682,7 +1682,7 @@ export interface components {
          * CoreLane
          * @description Hardware thread over time: shares of each interval, null where nothing is known.
          *
-         *         It was idle for the rest.
+         *     It was idle for the rest.
          */
         CoreLane: {
             cpu: number;
@@ -2014,7 +2014,7 @@ export interface components {
          * TimeChange
          * @description Change of the time in all calls of one function on all ranks, or of the time in no known call.
          *
-         *         In each pair the first run comes first; times of several runs are means per run.
+         *     In each pair the first run comes first; times of several runs are means per run.
          */
         TimeChange: {
             program: string;
@@ -2053,7 +2053,7 @@ export interface components {
          * Shift
          * @description Shift of the runtime of a function, or of a call path, from the first run to the second.
          *
-         *         In each pair the first run comes first.
+         *     In each pair the first run comes first.
          */
         Shift: {
             program: string;
@@ -2145,7 +2145,7 @@ export interface components {
          * MetricChanges
          * @description Findings in published quantities that only one side has, in words.
          *
-         *         Findings are the same if they concern the same quantity on the same ranks in the same way.
+         *     Findings are the same if they concern the same quantity on the same ranks in the same way.
          */
         MetricChanges: {
             new: string[];
