@@ -314,8 +314,8 @@ def test_too_many_at_a_time_are_reported_once(tmp_path: Path) -> None:
     assert done.stdout == "True\n"
     # The program itself is one of them.
     # A child that was forked while another thread loaded a module may say that it cannot use that.
-    last = done.stderr.splitlines()[-1]
-    assert last == "chimbuko: 5 child processes were not traced: too many at a time, or in all"
+    said = [line for line in done.stderr.splitlines() if "partially initialized module" not in line]
+    assert said == ["chimbuko: 5 child processes were not traced: too many at a time, or in all"]
     assert len(streams(tmp_path)) == MOST_AT_A_TIME
 
 
