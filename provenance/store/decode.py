@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import msgspec
 
@@ -97,18 +98,10 @@ class _Reader:
     """Reader of the parts of one call's details, in the order in which they stand."""
 
     def __init__(self, packed: bytes, own: OwnCall, names: Names) -> None:
-        self._bytes = iter(packed)
+        # All numbers at once: a call of a function for each took a sixth of the time of explaining a run.
+        self.unsigned = partial(next, iter(_numbers(packed)), 0)
         self._own = own
         self._names = names
-
-    def unsigned(self) -> int:
-        value = shift = 0
-        for byte in self._bytes:
-            value |= (byte & 127) << shift
-            if byte < 128:
-                break
-            shift += 7
-        return value
 
     def signed(self) -> int:
         return _unfolded(self.unsigned())
@@ -197,6 +190,20 @@ class _Reader:
     def _id(self) -> str:
         step = self._own.step + self.signed()
         return self._own.id_of(step, self._own.row + self.signed())
+
+
+def _numbers(packed: bytes) -> list[int]:
+    """Return the numbers of details, each of which stands in groups of seven bits, the lowest first."""
+    numbers = []
+    value = shift = 0
+    for byte in packed:
+        if byte < 128:
+            numbers.append(value | byte << shift)
+            value = shift = 0
+        else:
+            value |= (byte & 127) << shift
+            shift += 7
+    return numbers
 
 
 def _unfolded(folded: int) -> int:
