@@ -81,14 +81,15 @@ def explain(
     provenance = Provenance(engine, run_id)
     writer = Writer(engine, run_id)
     found = Incidents(provenance.reader)
-    tracker = IncidentTracker(found.last_number() + 1, {**dict(found.of_calls()), **dict(found.of_losses())})
+    told = {one.incident.number: one.incident for one in found.each()}
+    of_losses = {loss.id: number for number, one in told.items() for loss in one.losses}
+    tracker = IncidentTracker(found.last_number() + 1, dict(found.of_calls()) | of_losses)
     for batch in NodeSamples(provenance.reader).batches(0, FOREVER_US, is_sum=True):
         tracker.put_samples(batch)
     for stream in provenance.health():
         tracker.evidence.ranks[stream.program].add(stream.rank)
     short, inquiries = Interruptions(tracker.evidence.nodes), Inquiries(tracker.evidence)
     known: set[int] = set()
-    told = {one.incident.number: one.incident for one in found.each()}
     failed: list[str] = []
     calls = looked_to_us = now_us = 0
     for flags in _batches(_flags(tracker, short, provenance.calls.in_time(CallFilter(label=None)))):

@@ -118,7 +118,9 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
         for some in judged:
             slower_us = shortest_us.get(some.function, 0.0)
             is_of_faster_path = (some.expected_us > 0.0) & (some.expected_us * CLEARLY <= slower_us)
-            stays = some.was_anomaly & (np.isin(some.incidents, upheld) | is_of_faster_path)
+            stays = some.was_anomaly & (
+                np.array([one in upheld for one in some.incidents]) | is_of_faster_path
+            )
             changes.append(some.changed(some.verdicts.upheld(stays)))
         _write(connection, changes, version or 0)
         _recount(connection, run, changes)
@@ -150,7 +152,8 @@ class _Judged(msgspec.Struct, frozen=True):
     severity_us: Float64Array
     expected_us: Float64Array
     """What was expected when each was recorded; 0 where that is not known."""
-    incidents: npt.NDArray[np.str_]
+    incidents: list[str]
+    """Incident of each; empty for none."""
     verdicts: Verdicts
 
     def changed(self, verdicts: Verdicts) -> Relabelling:
@@ -194,7 +197,7 @@ def _judged(connection: Connection, run: int, judge: Judge) -> Iterator[_Judged]
             is_relabelled=is_relabelled,
             severity_us=severity,
             expected_us=recorded,
-            incidents=np.array([row.incident_id or "" for row in rows]),
+            incidents=[row.incident_id or "" for row in rows],
             verdicts=verdicts,
         )
 
@@ -240,18 +243,18 @@ def _shortest_of_slowest(connection: Connection, run: int) -> dict[int, float]:
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
-def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> list[str]:
+def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> set[str]:
     """Return the incidents whose origin was flagged, and is not acquitted, or others waited for it."""
     # What flight recorders added is there in a live run only, so it must not decide a label.
     columns = INCIDENTS.c
     statement = select(columns.number, columns.call, columns.flags).where(
         columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False), columns.call != ""
     )
-    return [
+    return {
         f"I{number}"
         for number, call, flags in connection.execute(statement)
         if call not in unflagged and (flags > 1 or call not in acquitted)
-    ]
+    }
 
 
 def _write(connection: Connection, changes: Sequence[Relabelling], version: int) -> None:

@@ -170,16 +170,19 @@ class _Reader:
 
         Each is given by its difference from the one before.
         """
-        own = self._own
+        take, own, functions = self.unsigned, self._own, self._names.functions
         entry_us, step, row = own.entry_us, own.step, own.row
+        # Unfolded in place: this is most of what reading a record takes.
         while True:
-            entry_us += self.signed()
-            runtime = self.unsigned()
-            place = self.unsigned()
-            row += _unfolded(place >> 1)
+            moved = take()
+            entry_us += (moved >> 1) ^ -(moved & 1)
+            runtime = take()
+            place = take()
+            row += (place >> 2) ^ -(place >> 1 & 1)
             if place & 1:
                 step += self.signed()
-            function = self._names.functions[own.function + self.signed()]
+            moved = take()
+            function = functions[own.function + ((moved >> 1) ^ -(moved & 1))]
             exit_us = _exit_us(entry_us, runtime >> 1)
             yield StackFrame(own.id_of(step, row), function, entry_us, exit_us, bool(runtime & 1))
 
