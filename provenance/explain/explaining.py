@@ -81,14 +81,15 @@ def explain(
     provenance = Provenance(engine, run_id)
     writer = Writer(engine, run_id)
     found = Incidents(provenance.reader)
-    tracker = IncidentTracker(found.last_number() + 1, {**dict(found.of_calls()), **dict(found.of_losses())})
+    told = {one.incident.number: one.incident for one in found.each()}
+    of_losses = {loss.id: number for number, one in told.items() for loss in one.losses}
+    tracker = IncidentTracker(found.last_number() + 1, dict(found.of_calls()) | of_losses)
     for batch in NodeSamples(provenance.reader).batches(0, FOREVER_US, is_sum=True):
         tracker.put_samples(batch)
     for stream in provenance.health():
         tracker.evidence.ranks[stream.program].add(stream.rank)
     short, inquiries = Interruptions(tracker.evidence.nodes), Inquiries(tracker.evidence)
     known: set[int] = set()
-    told = {one.incident.number: _Told.of(one.incident) for one in found.each()}
     failed: list[str] = []
     calls = looked_to_us = now_us = 0
     for flags in _batches(_flags(tracker, short, provenance.calls.in_time(CallFilter(label=None)))):
@@ -118,28 +119,21 @@ def explain(
     return Explained(calls, len(known), len(recurrences), failed)
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """Explanation of an incident that was already sent."""
-
-    culprit: tuple[object, ...]
-    sentence: str
-    before: str
-    """Sentence that was told before that."""
-
-    @classmethod
-    def of(cls, incident: Incident) -> _Told:
-        main = main_part(incident.parts) if incident.parts else None
-        by = "" if main is None or cause_of(main.kind).is_by_amount else main.by
-        culprit = incident.kind, incident.rank, incident.function, by
-        return cls(culprit, sentence(incident), incident.told_before)
-
-
-def _revised(incident: Incident, told: _Told | None) -> Incident:
+def _revised(incident: Incident, told: Incident | None) -> Incident:
     """Return an incident with its earlier explanation, if origin or cause have changed."""
     if told is None:
         return incident
-    before = told.before or (told.sentence if told.culprit != _Told.of(incident).culprit else "")
-    return msgspec.structs.replace(incident, told_before=before)
+    before = told.told_before
+    if not before and _culprit(told) != _culprit(incident):
+        before = sentence(told)
+    return replace(incident, told_before=before)
+
+
+def _culprit(incident: Incident) -> tuple[object, ...]:
+    """Return what distinguishes one explanation from another."""
+    main = main_part(incident.parts) if incident.parts else None
+    by = "" if main is None or cause_of(main.kind).is_by_amount else main.by
+    return incident.kind, incident.rank, incident.function, by
 
 
 def _flags(tracker: IncidentTracker, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -38,7 +40,7 @@ from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.runs.directory import RunDirectory
 
 AT_ONCE = 10_000
-"""Number of calls that are judged together."""
+"""Number of calls that are fetched together."""
 
 
 Judge = Callable[[str, str, Float64Array, Float64Array, Float64Array], Verdicts | None]
@@ -116,10 +118,11 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
         for some in judged:
             slower_us = shortest_us.get(some.function, 0.0)
             is_of_faster_path = (some.expected_us > 0.0) & (some.expected_us * CLEARLY <= slower_us)
-            stays = some.was_anomaly & (np.isin(some.incidents, upheld) | is_of_faster_path)
-            change = some.changed(some.verdicts.upheld(stays))
-            _write(connection, change, version or 0)
-            changes.append(change)
+            stays = some.was_anomaly & (
+                np.array([one in upheld for one in some.incidents]) | is_of_faster_path
+            )
+            changes.append(some.changed(some.verdicts.upheld(stays)))
+        _write(connection, changes, version or 0)
         _recount(connection, run, changes)
         now_normal = [key for change in changes for key in change.keys[change.is_acquitted].tolist()]
         if is_deleting and now_normal:
@@ -149,7 +152,8 @@ class _Judged(msgspec.Struct, frozen=True):
     severity_us: Float64Array
     expected_us: Float64Array
     """What was expected when each was recorded; 0 where that is not known."""
-    incidents: npt.NDArray[np.str_]
+    incidents: list[str]
+    """Incident of each; empty for none."""
     verdicts: Verdicts
 
     def changed(self, verdicts: Verdicts) -> Relabelling:
@@ -167,64 +171,62 @@ class _Judged(msgspec.Struct, frozen=True):
 
 
 def _judged(connection: Connection, run: int, judge: Judge) -> Iterator[_Judged]:
-    for program, function, number in _functions(connection, run):
-        for rows in _calls(connection, run, number):
-            columns = [np.array(column) for column in zip(*rows, strict=True)]
-            (keys, programs, ranks, begin_steps, begin_rows, steps) = columns[:6]
-            was_anomaly, is_relabelled = (column.astype(np.bool_) for column in columns[6:8])
-            severity, expected, exclusive, inclusive, seen = (
-                column.astype(np.float64) for column in columns[8:13]
-            )
-            # Of calls that were the first to be known the call itself was most of what was expected.
-            recorded = np.where(seen < FEW_CALLS, 0.0, expected)
-            verdicts = judge(program, function, exclusive, inclusive, recorded)
-            if verdicts is None:
-                continue
-            places = zip(
-                programs.tolist(), ranks.tolist(), begin_steps.tolist(), begin_rows.tolist(), strict=True
-            )
-            yield _Judged(
-                function=number,
-                keys=keys,
-                names=np.array([call_id(*place) for place in places]),
-                ranks=np.stack([programs, ranks], axis=1),
-                steps=steps,
-                was_anomaly=was_anomaly,
-                is_relabelled=is_relabelled,
-                severity_us=severity,
-                expected_us=recorded,
-                incidents=np.array([row.incident_id or "" for row in rows]),
-                verdicts=verdicts,
-            )
+    named = _functions(connection, run)
+    for number, rows in _calls(connection, run):
+        columns = [np.array(column) for column in zip(*rows, strict=True)]
+        (keys, programs, ranks, begin_steps, begin_rows, steps) = columns[:6]
+        was_anomaly, is_relabelled = (column.astype(np.bool_) for column in columns[6:8])
+        severity, expected, exclusive, inclusive, seen = (
+            column.astype(np.float64) for column in columns[8:13]
+        )
+        # Of calls that were the first to be known the call itself was most of what was expected.
+        recorded = np.where(seen < FEW_CALLS, 0.0, expected)
+        verdicts = judge(*named[number], exclusive, inclusive, recorded)
+        if verdicts is None:
+            continue
+        places = zip(
+            programs.tolist(), ranks.tolist(), begin_steps.tolist(), begin_rows.tolist(), strict=True
+        )
+        yield _Judged(
+            function=number,
+            keys=keys,
+            names=np.array([call_id(*place) for place in places]),
+            ranks=np.stack([programs, ranks], axis=1),
+            steps=steps,
+            was_anomaly=was_anomaly,
+            is_relabelled=is_relabelled,
+            severity_us=severity,
+            expected_us=recorded,
+            incidents=[row.incident_id or "" for row in rows],
+            verdicts=verdicts,
+        )
 
 
-def _functions(connection: Connection, run: int) -> list[tuple[str, str, int]]:
-    """Return names of program and function, and the function's number."""
+def _functions(connection: Connection, run: int) -> dict[int, tuple[str, str]]:
+    """Return names of program and function by the function's number."""
     of_program = and_(PROGRAMS.c.run == FUNCTIONS.c.run, PROGRAMS.c.program == FUNCTIONS.c.program)
     statement = select(PROGRAMS.c.name, FUNCTIONS.c.name, FUNCTIONS.c.number)
     rows = connection.execute(
         statement.join_from(FUNCTIONS, PROGRAMS, of_program).where(FUNCTIONS.c.run == run)
     )
-    return [(row[0], row[1], row[2]) for row in rows]
+    return {row[2]: (row[0], row[1]) for row in rows}
 
 
-def _calls(connection: Connection, run: int, function: int) -> Iterator[Any]:
-    """Yield rows of a function's calls, some at a time."""
+def _calls(connection: Connection, run: int) -> Iterator[tuple[int, list[Any]]]:
+    """Yield number and calls of each function, as rows."""
     call = CALLS.c
     names = (
         *("id", "program", "rank", "begin_step", "begin_row", "step", "is_anomaly", "is_relabelled"),
-        *("severity_us", "expected_us", "exclusive_us", "inclusive_us", "seen", "incident_id"),
+        *("severity_us", "expected_us", "exclusive_us", "inclusive_us", "seen", "incident_id", "function"),
     )
     statement = (
         select(*(call[name] for name in names))
-        .where(call.run == run, call.function == function, call.is_open.is_(False))
-        .order_by(call.id)
-        .limit(AT_ONCE)
+        .where(call.run == run, call.is_open.is_(False))
+        .order_by(call.function, call.id)
     )
-    last = 0
-    while rows := connection.execute(statement.where(call.id > last)).all():
-        yield rows
-        last = rows[-1].id
+    rows = connection.execute(statement, execution_options={"yield_per": AT_ONCE})
+    for number, of_function in itertools.groupby(rows, key=attrgetter("function")):
+        yield number, list(of_function)
 
 
 def _shortest_of_slowest(connection: Connection, run: int) -> dict[int, float]:
@@ -241,21 +243,34 @@ def _shortest_of_slowest(connection: Connection, run: int) -> dict[int, float]:
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
-def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> list[str]:
+def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> set[str]:
     """Return the incidents whose origin was flagged, and is not acquitted, or others waited for it."""
     # What flight recorders added is there in a live run only, so it must not decide a label.
     columns = INCIDENTS.c
     statement = select(columns.number, columns.call, columns.flags).where(
         columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False), columns.call != ""
     )
-    return [
+    return {
         f"I{number}"
         for number, call, flags in connection.execute(statement)
         if call not in unflagged and (flags > 1 or call not in acquitted)
-    ]
+    }
 
 
-def _write(connection: Connection, change: Relabelling, version: int) -> None:
+def _write(connection: Connection, changes: Sequence[Relabelling], version: int) -> None:
+    rows = [row for change in changes for row in _rows(change, version)]
+    if rows:
+        named: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name != "key"}
+        statement = update(CALLS).where(CALLS.c.id == bindparam("key"))
+        connection.execute(statement.values(named), rows)
+    gone = [{"key": key} for change in changes for key in change.keys[change.is_acquitted].tolist()]
+    if gone:
+        without = update(CALLS).where(CALLS.c.id == bindparam("key")).values(incident_id=None)
+        connection.execute(without, gone)
+
+
+def _rows(change: Relabelling, version: int) -> Iterator[dict[str, Any]]:
+    """Yield what the store gets of each call."""
     said = change.verdicts
     columns: dict[str, npt.NDArray[Any]] = {
         "key": change.keys,
@@ -268,14 +283,8 @@ def _write(connection: Connection, change: Relabelling, version: int) -> None:
         "seen": said.seen.astype(np.int64),
         "model_version": np.full(len(change.keys), version),
     }
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    statement = update(CALLS).where(CALLS.c.id == bindparam("key"))
-    named: dict[str, Any] = {name: bindparam(name) for name in columns if name != "key"}
-    connection.execute(statement.values(named), [dict(zip(columns, row, strict=True)) for row in rows])
-    if change.is_acquitted.any():
-        gone = [{"key": key} for key in change.keys[change.is_acquitted].tolist()]
-        without = update(CALLS).where(CALLS.c.id == bindparam("key")).values(incident_id=None)
-        connection.execute(without, gone)
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        yield dict(zip(columns, row, strict=True))
 
 
 class _Difference(msgspec.Struct):
@@ -358,38 +367,60 @@ def _add_to_ranks(connection: Connection, run: int, ranks: Counter[tuple[int, in
 
 def _add_to_functions(connection: Connection, run: int, functions: dict[int, _Difference]) -> None:
     columns = FUNCTION_STATISTICS.c
+    counted = dict(
+        connection.execute(select(columns.function, columns.anomalies).where(columns.run == run)).all()
+    )
+    by_step = _flagged_by_step(connection, run)
+    with_steps, without = list[dict[str, Any]](), list[dict[str, Any]]()
     for function, one in functions.items():
-        of_function = and_(columns.run == run, columns.function == function)
-        values: dict[str, Any] = {
-            "anomalies": columns.anomalies + one.anomalies,
-            "severity_us": columns.severity_us + one.severity_us,
-        }
-        flagged = select(columns.anomalies + one.anomalies).where(of_function)
-        by_step = _by_step(connection, run, function)
+        row = {"of": function, "more": one.anomalies, "more_us": one.severity_us}
+        of_steps = by_step.get(function, [])
         # Where anomalies are not recorded, their steps are not known.
-        if connection.execute(flagged).scalar() == by_step.sum():
-            values |= {
-                "flagged_steps": len(by_step),
-                **{
-                    f"flagged_{name}": float((by_step**power).sum())
-                    for power, name in ((2, "squares"), (3, "cubes"), (4, "fourths"))
-                },
-                "most_flagged": int(by_step.max(initial=0)),
-            }
-            if len(by_step):
-                values["fewest_flagged"] = int(by_step.min())
-        connection.execute(update(FUNCTION_STATISTICS).where(of_function).values(values))
+        if counted.get(function) == sum(of_steps) - one.anomalies:
+            with_steps.append(row | _spread_over_steps(np.array(of_steps, np.float64)))
+        else:
+            without.append(row)
+    more = update(FUNCTION_STATISTICS).where(columns.run == run, columns.function == bindparam("of"))
+    more = more.values(
+        anomalies=columns.anomalies + bindparam("more"),
+        severity_us=columns.severity_us + bindparam("more_us"),
+    )
+    if without:
+        connection.execute(more, without)
+    if with_steps:
+        names = ("flagged_steps", "flagged_squares", "flagged_cubes", "flagged_fourths", "most_flagged")
+        spread: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
+        spread["fewest_flagged"] = func.coalesce(bindparam("new_fewest_flagged"), columns.fewest_flagged)
+        connection.execute(more.values(spread), with_steps)
 
 
-def _by_step(connection: Connection, run: int, function: int) -> Float64Array:
-    """Return the number of abnormal calls of a function in each step of a rank that has any."""
+def _spread_over_steps(flagged: Float64Array) -> dict[str, Any]:
+    """Return how abnormal calls of a function spread over steps, by their number in each step of a rank that
+    has any.
+    """
+    return {
+        "new_flagged_steps": len(flagged),
+        **{
+            f"new_flagged_{name}": float((flagged**power).sum())
+            for power, name in ((2, "squares"), (3, "cubes"), (4, "fourths"))
+        },
+        "new_most_flagged": int(flagged.max(initial=0)),
+        "new_fewest_flagged": int(flagged.min()) if len(flagged) else None,
+    }
+
+
+def _flagged_by_step(connection: Connection, run: int) -> dict[int, list[int]]:
+    """Return the number of abnormal calls of each function in each step of a rank that has any."""
     call = CALLS.c
     statement = (
-        select(func.count())
-        .where(call.run == run, call.function == function, call.is_anomaly)
-        .group_by(call.program, call.rank, call.step)
+        select(call.function, func.count())
+        .where(call.run == run, call.is_anomaly)
+        .group_by(call.function, call.program, call.rank, call.step)
     )
-    return np.array(connection.scalars(statement).all(), np.float64)
+    by_function = defaultdict[int, list[int]](list)
+    for function, calls in connection.execute(statement):
+        by_function[function].append(calls)
+    return by_function
 
 
 # Final judgement: a run's recorded calls are judged again by the model that the run ended with.

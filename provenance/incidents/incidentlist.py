@@ -218,12 +218,6 @@ class Incidents:
         for *numbers, incident in self._reader.rows(statement):
             yield ":".join(map(str, numbers)), int(incident[1:])
 
-    def of_losses(self) -> Iterator[tuple[str, int]]:
-        """Yield the id of each loss of a rank by its node, with the number of its incident."""
-        for one in self.each():
-            for loss in one.incident.losses:
-                yield loss.id, one.incident.number
-
     def of_nodes(self) -> list[Incident]:
         """Return the incidents in which nodes took time from ranks, in no single call."""
         statement = select(INCIDENTS.c.details).where(is_current(self._reader.run), _IS_LOSS)

@@ -24,7 +24,8 @@ _SAME = tuple(
     for name in CallSummary.__struct_fields__
     if name in CALLS.c and name not in ("id", "function", "incident_id")
 )
-"""Fields that stand in the table of calls as they are."""
+"""Fields that stand in the table of calls as they are; the first columns of all rows that are read."""
+_DETAILS = CallDetails.__struct_fields__
 _OTHERS = (
     "begin_step",
     "begin_row",
@@ -88,32 +89,35 @@ class CallReader(msgspec.Struct, frozen=True):
 
     def summary(self, row: AnyRow) -> CallSummary:
         """Return the summary of a call from a row of ``select_summaries``."""
-        own = _own_call(row)
-        return CallSummary(
-            **{name: getattr(row, name) for name in _SAME},
-            id=own.id_of(own.step, own.row),
-            version=RECORD_VERSION,
-            label=Label.ANOMALY if row.is_anomaly else Label.NORMAL,
-            node=row.node or "",
-            function=self.names.functions[own.function],
-            exit_us=0 if row.is_open else row.entry_us + row.inclusive_us,
-            step_start_us=row.start_us or 0,
-            step_end_us=row.end_us or 0,
-            detector=self.detector,
-            incident_id=row.incident_id or "",
-            launch_id=own.id_of(row.launch_step, row.launch_row),
-        )
+        return CallSummary(**self._fields(row, _own_call(row)))
 
     def record(self, row: AnyRow) -> CallRecord:
         """Return the record of a call from a row of ``select_records``."""
-        details = self._corrected(read_details(row.details, _own_call(row), self.names))
-        summary = msgspec.structs.asdict(self.summary(row))
-        del summary["path"]
+        own = _own_call(row)
+        details = self._corrected(read_details(row.details, own, self.names))
+        fields = self._fields(row, own)
+        del fields["path"]
         return CallRecord(
-            **summary,
-            **msgspec.structs.asdict(details),
+            **fields,
+            **{name: getattr(details, name) for name in _DETAILS},
             node_state=[] if row.counters is None else read_node_state(row.counters, self.names),
         )
+
+    def _fields(self, row: AnyRow, own: OwnCall) -> dict[str, Any]:
+        return {
+            **dict(zip(_SAME, row, strict=False)),
+            "id": own.id_of(own.step, own.row),
+            "version": RECORD_VERSION,
+            "label": Label.ANOMALY if row.is_anomaly else Label.NORMAL,
+            "node": row.node or "",
+            "function": self.names.functions[own.function],
+            "exit_us": 0 if row.is_open else row.entry_us + row.inclusive_us,
+            "step_start_us": row.start_us or 0,
+            "step_end_us": row.end_us or 0,
+            "detector": self.detector,
+            "incident_id": row.incident_id or "",
+            "launch_id": own.id_of(row.launch_step, row.launch_row),
+        }
 
     def _corrected(self, details: CallDetails) -> CallDetails:
         if not self.relabelled:

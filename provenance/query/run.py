@@ -9,7 +9,7 @@ from typing import Self
 
 import msgspec
 import numpy as np
-from sqlalchemy import Engine, and_, func, select
+from sqlalchemy import Engine, and_, case, func, select
 
 from chimbuko.core.arrays import Rows
 from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth, slept_us
@@ -29,6 +29,7 @@ from chimbuko.provenance.store.tables import (
     METADATA,
     MODELS,
     PATH_STATISTICS,
+    PATHS,
     PROGRAMS,
     PRUNINGS,
     RANK_PATHS,
@@ -272,17 +273,28 @@ class Provenance:
 
     def function_times(self) -> dict[tuple[int, str], FunctionTime]:
         """Return the time in all calls of each function over all ranks, by program and name."""
-        times: dict[tuple[int, str], FunctionTime] = {}
-        for path in self.path_statistics():
-            before = times.get((path.program, path.functions[-1]), FunctionTime(0, 0.0, 0))
-            times[path.program, path.functions[-1]] = FunctionTime(
-                before.calls + path.all_calls,
-                before.exclusive_us + path.total_us,
-                before.counted + path.calls,
-                before.looked_us + path.looked_us,
-                before.asleep_us + path.asleep_us,
-            )
-        return times
+        # Added up by the store: a run has many more paths than functions, and each question asks anew.
+        path, columns = PATHS.c, PATH_STATISTICS.c
+        has_all = columns.begun != 0
+        sums = (
+            case((has_all, columns.begun), else_=columns.calls),
+            case((has_all, columns.spent_us), else_=columns.calls * columns.exclusive_mean_us),
+            *(columns.calls, columns.looked_us, columns.asleep_us),
+        )
+        statement = (
+            select(path.program, path.function, *map(func.sum, sums))
+            .join_from(PATH_STATISTICS, PATHS, and_(path.run == columns.run, path.number == columns.path))
+            .where(columns.run == self.reader.run)
+            .group_by(path.program, path.function)
+            .order_by(func.min(path.number))
+        )
+        rows = self.reader.rows(statement)
+        functions = self.reader.names.functions
+        return {
+            # PostgreSQL's sums of integers are decimals.
+            (program, functions[number]): FunctionTime(int(calls), time_us, int(counted), *looked_us)
+            for program, number, calls, time_us, counted, *looked_us in rows
+        }
 
     def rank_paths(self, program: int, rank: int) -> list[RankPath]:
         """Return the call paths of a rank; none before its stream has ended."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import msgspec
 
@@ -97,18 +98,10 @@ class _Reader:
     """Reader of the parts of one call's details, in the order in which they stand."""
 
     def __init__(self, packed: bytes, own: OwnCall, names: Names) -> None:
-        self._bytes = iter(packed)
+        # All numbers at once: a call of a function for each took a sixth of the time of explaining a run.
+        self.unsigned = partial(next, iter(_numbers(packed)), 0)
         self._own = own
         self._names = names
-
-    def unsigned(self) -> int:
-        value = shift = 0
-        for byte in self._bytes:
-            value |= (byte & 127) << shift
-            if byte < 128:
-                break
-            shift += 7
-        return value
 
     def signed(self) -> int:
         return _unfolded(self.unsigned())
@@ -177,16 +170,19 @@ class _Reader:
 
         Each is given by its difference from the one before.
         """
-        own = self._own
+        take, own, functions = self.unsigned, self._own, self._names.functions
         entry_us, step, row = own.entry_us, own.step, own.row
+        # Unfolded in place: this is most of what reading a record takes.
         while True:
-            entry_us += self.signed()
-            runtime = self.unsigned()
-            place = self.unsigned()
-            row += _unfolded(place >> 1)
+            moved = take()
+            entry_us += (moved >> 1) ^ -(moved & 1)
+            runtime = take()
+            place = take()
+            row += (place >> 2) ^ -(place >> 1 & 1)
             if place & 1:
                 step += self.signed()
-            function = self._names.functions[own.function + self.signed()]
+            moved = take()
+            function = functions[own.function + ((moved >> 1) ^ -(moved & 1))]
             exit_us = _exit_us(entry_us, runtime >> 1)
             yield StackFrame(own.id_of(step, row), function, entry_us, exit_us, bool(runtime & 1))
 
@@ -197,6 +193,20 @@ class _Reader:
     def _id(self) -> str:
         step = self._own.step + self.signed()
         return self._own.id_of(step, self._own.row + self.signed())
+
+
+def _numbers(packed: bytes) -> list[int]:
+    """Return the numbers of details, each of which stands in groups of seven bits, the lowest first."""
+    numbers = []
+    value = shift = 0
+    for byte in packed:
+        if byte < 128:
+            numbers.append(value | byte << shift)
+            value = shift = 0
+        else:
+            value |= (byte & 127) << shift
+            shift += 7
+    return numbers
 
 
 def _unfolded(folded: int) -> int:

@@ -417,7 +417,7 @@ def _of_threads(paths: PathTimes, ranks: Rows) -> bytes:
 def _model_rows(run: _StoredRun, models: Sequence[FunctionModel]) -> list[tuple[Any, ...]]:
     numbers = run.functions.of((model.program, model.name) for model in models)
     return [
-        (run.number, numbers[model.program, model.name], model.version, zlib.compress(model.row, 9))
+        (run.number, numbers[model.program, model.name], model.version, zlib.compress(model.row))
         for model in models
     ]
 

@@ -239,6 +239,10 @@ def read_report(path: Path) -> Report:
     return msgspec.json.decode(unpacked(path.read_bytes()), type=Report)
 
 
+_LEVEL = 4
+"""Level of gzip: 9, the usual one, takes three times as long for 15 % less."""
+
+
 def write_report(path: Path, report: Report) -> None:
     """Write a report atomically.
 
@@ -249,7 +253,7 @@ def write_report(path: Path, report: Report) -> None:
     """
     try:
         # Names of call paths repeat: of 2,500 paths 1.8 MB of indented text become 0.08 MB.
-        write_atomically(path, gzip.compress(msgspec.json.encode(report), mtime=0))
+        write_atomically(path, gzip.compress(msgspec.json.encode(report), _LEVEL, mtime=0))
     except OSError as error:
         raise ServiceError(f"{path}: the report cannot be written ({error.strerror})") from error
 

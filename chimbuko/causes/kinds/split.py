@@ -47,6 +47,8 @@ def split(flag: Flag, evidence: Evidence) -> list[Part]:
 
 def main_part(parts: Sequence[Part]) -> Part:
     """Return the part that explains most; none in the node where these together are less than the others."""
+    if len(parts) == 1:
+        return parts[0]
     in_node_us = sum(part.lost_us for part in parts if part.kind in IN_NODE)
     is_in_node = in_node_us >= IN_NODE_SHARE * sum(part.lost_us for part in parts)
     named = [part for part in parts if is_in_node or part.kind not in IN_NODE]

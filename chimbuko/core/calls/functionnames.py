@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -73,6 +73,7 @@ def shown_name(name: str) -> str:
     return f"{parsed.module}.{parsed.function}" if parsed.module else parsed.function or name
 
 
+@lru_cache(maxsize=4096)
 def short_name(name: str) -> str:
     """Return the name to show in a sentence, where functions of C and C++ have no types.
 

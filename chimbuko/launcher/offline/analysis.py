@@ -64,9 +64,9 @@ class Merging:
         model.apply(PART, [update], wanted)
 
 
-LOOK_S = 0.25
+LOOK_S = 1.0
 """Time between two reports of the progress, in seconds."""
-STORE_S = 2.0
+STORE_S = 5.0
 """Time between two times at which statistics are stored, in seconds: only the latest values count."""
 LOAD_S = 10.0
 """Time between two entries of the load, in seconds."""

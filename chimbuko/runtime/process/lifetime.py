@@ -82,7 +82,7 @@ def die_with_parent(number: int = END) -> None:
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _ARENAS = 2
-_KEPT_BYTES = 128 << 10
+_KEPT_BYTES = 4 << 20
 
 
 def give_freed_memory_back() -> None:

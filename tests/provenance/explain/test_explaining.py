@@ -93,9 +93,9 @@ def test_other_amounts_of_a_cause_are_no_revision(
     def told(kind: str, by: str) -> Incident:
         return replace(found, kind=kind, parts=[Part(kind, found.excess_us, by=by)])
 
-    before = module._Told.of(told("own code", "150 ms of CPU time instead of 50 ms"))
+    before = told("own code", "150 ms of CPU time instead of 50 ms")
     assert module._revised(told("own code", "150 ms of CPU time instead of 51 ms"), before).told_before == ""
-    before = module._Told.of(told("waited for core", "one"))
+    before = told("waited for core", "one")
     assert "one" in module._revised(told("waited for core", "two"), before).told_before
 
 
