@@ -27,7 +27,7 @@ from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import Acknowledgement, Delta
 from chimbuko.runtime.protocol.partition import part_of_function
 from chimbuko.runtime.protocol.telemetry import TIMER
-from tests.core.calls.test_callpaths import path_rows
+from tests.core.calls.test_pathtable import path_rows
 
 ROUNDS = int(os.environ.get("CHIMBUKO_FAULTS_ROUNDS", "1"))
 """More in ``make faults``."""

@@ -32,7 +32,7 @@ from chimbuko.runtime.protocol.messages import (
 )
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.protocol.telemetry import TIMER, RankTimers
-from tests.core.calls.test_callpaths import path_rows
+from tests.core.calls.test_pathtable import path_rows
 from tests.patience import PATIENCE_S
 from tests.pserver.agents import Agent
 from tests.pserver.state.test_serverstate import (

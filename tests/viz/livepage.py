@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import requests
+import simple_websocket
 
 from tests.patience import PATIENCE_S
 from tests.viz.conftest import TOKEN
@@ -26,6 +29,8 @@ class LivePage:
         self._headers = {"Authorization": f"Bearer {TOKEN}"}
         address = base.replace("http://", "ws://") + "socket.io/?EIO=4&transport=websocket"
         self._socket = Client(address, headers=self._headers)
+        self._packets: SimpleQueue[Any] = SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True).start()
         assert self._receive().startswith("0")
         self.frames: list[dict[str, Any]] = []
         self.steps: dict[str, dict[int, list[Any]]] = {}
@@ -74,16 +79,25 @@ class LivePage:
         rows: list[list[int]] = (self.cells[:, : self.columns] - np.uint8(1)).tolist()
         return rows
 
+    def _listen(self) -> None:
+        """Answer pings while nobody asks for frames, as a browser does: 2 s later the page is thrown out."""
+        with suppress(simple_websocket.ConnectionClosed):
+            while True:
+                packet = self._socket.receive()
+                if packet == "2":
+                    self._socket.send("3")
+                else:
+                    self._packets.put(packet)
+        self._packets.put(None)
+
     def _receive(self) -> Any:
-        packet = self._socket.receive(timeout=PATIENCE_S)
-        assert packet is not None, "nothing more is said"
+        packet = self._packets.get(timeout=PATIENCE_S)
+        assert packet is not None, "the connection was closed"
         return packet
 
     def _take(self, packet: Any) -> bool:
         """Take a packet; says whether it is the answer to ``watch``."""
-        if packet == "2":
-            self._socket.send("3")
-        elif packet.startswith(("42/events,", "452-/events,")):
+        if packet.startswith(("42/events,", "452-/events,")):
             event, content = json.loads(packet.partition(",")[2])
             if event == "frame":
                 if packet.startswith("452"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import re
 import sys
 import time
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import chimbuko
 from chimbuko.core.pauses import Pause
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
             """Return the number of a counter; negative where it is not recorded."""
 
 
+LOADING = _thread.RLock()
+"""Lock of whoever loads modules in a thread of ours, and of whoever forks: a child that is forked meanwhile
+would have them half loaded, and wait for ever where it imports one of them."""
 LOOK_PERIOD_S = 0.05
 """Time between two looks. Each takes Python's lock from who has it, which costs that 20 to 50 µs: 0.1 % of
 its time."""
@@ -192,7 +196,8 @@ def waited_for_interpreter_ns(open_ns: int, elapsed_ns: int, own_ns: int, others
 
 def _standing(frame: FrameType, others: Iterable[FrameType]) -> tuple[Pause, str]:
     """Return where a thread stands: at a lock, or in a function of the library, or one that is no Python."""
-    from chimbuko.instrument.hooks.heldlocks import acquired_in, holder
+    with LOADING:
+        from chimbuko.instrument.hooks.heldlocks import acquired_in, holder
 
     outer, library = frame, ""
     while outer.f_code.co_filename.startswith(_LIBRARY) and outer.f_back is not None:
@@ -223,8 +228,8 @@ def _function(frame: FrameType) -> str:
 
 def _called(frame: FrameType) -> str:
     """Return the function that a frame calls, as its source has it; empty if that is not known."""
-    import linecache
-    from itertools import islice
+    with LOADING:
+        import linecache
 
     at = frame.f_lasti // 2
     line, _, begin, _ = next(islice(frame.f_code.co_positions(), at, None), (None,) * 4)

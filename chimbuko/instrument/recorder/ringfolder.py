@@ -270,12 +270,26 @@ def clear_up() -> None:
     """Remove the folders that earlier programs outside of runs have left, whose drains were killed."""
     for folder in MEMORY.glob("chimbuko-rings-*"):
         with suppress(OSError):
-            is_needed = is_drained(folder) or is_in_use(folder) or _is_awaited(folder)
-            if folder.stat().st_uid == os.getuid() and not is_needed:
-                # Imported only here: a program that is recorded must not wait for numpy.
+            if folder.stat().st_uid == os.getuid() and not is_in_use(folder):
+                _remove_unless_drained(folder)
 
-                for path in process_files(folder):
-                    # All ranks of a node do this at the same moment: another one may have removed it.
-                    if (lost := unwritten(path)) and path.exists():
-                        log(f"an earlier program, {lost}")
-                remove_ring_folder(folder)
+
+def _remove_unless_drained(folder: Path) -> None:
+    """Remove a folder of rings under its lock: who comes to drain it meanwhile finds it awaited, or gone.
+
+    Raises
+    ------
+    OSError
+        A process drains the folder, or another one removes it.
+    """
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_awaited(folder):
+            return
+        for path in process_files(folder):
+            if (lost := unwritten(path)) and path.exists():
+                log(f"an earlier program, {lost}")
+        remove_ring_folder(folder)
+    finally:
+        os.close(lock)

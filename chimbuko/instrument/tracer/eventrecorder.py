@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from chimbuko.instrument.hooks.functions import SKIPPED, SourceFiles, exclude
 from chimbuko.instrument.hooks.greenlets import LanePool, watch_greenlets
-from chimbuko.instrument.hooks.stillthreads import LOOK_PERIOD_S, StillThreads
+from chimbuko.instrument.hooks.stillthreads import LOADING, LOOK_PERIOD_S, StillThreads
 from chimbuko.instrument.tracer.children import StartedPrograms, kill_those_left
 from chimbuko.instrument.tracer.chunks import (
     COMPLETE,
@@ -370,8 +370,9 @@ class Recorder:
             _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
 
     def _connect(self) -> None:
-        from chimbuko.instrument.tracer.connection import Connection
-        from chimbuko.instrument.tracer.processmetadata import describe_process
+        with LOADING:
+            from chimbuko.instrument.tracer.connection import Connection
+            from chimbuko.instrument.tracer.processmetadata import describe_process
 
         offset_ns = clock_offset_ns()
         start_us = (self._main.events[1] + offset_ns) // 1000

@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from contextlib import suppress
 
 from chimbuko.instrument.hooks.choice import hook_of
 from chimbuko.instrument.hooks.pauses import Pauses
+from chimbuko.instrument.hooks.stillthreads import LOADING
 from chimbuko.instrument.tracer import children
 from chimbuko.instrument.tracer.eventrecorder import LONGEST_END_S, Recorder
 from chimbuko.instrument.tracer.family import FAMILY_VARIABLE, FIRST_VARIABLE, Family, leave
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from chimbuko.instrument.hooks.monitoring import MonitoringHook
     from chimbuko.instrument.hooks.profiling import ProfilingHook
 
+LONGEST_LOADING_S = 2.0
+"""Longest wait of a fork for modules that a thread of ours loads, which takes milliseconds."""
 BUDGET = "Tracer's Budget"
 """Key of metadata: part of the time that recording functions may cost, or why there is no such limit."""
 
@@ -286,7 +290,15 @@ def _started() -> children.StartedPrograms | None:
     return active.children if active is not None else None
 
 
+def _await_loading() -> None:
+    """Wait for a thread of ours that loads modules, and may wait for one whose import forks."""
+    LOADING.acquire(timeout=LONGEST_LOADING_S)
+
+
 def _note_fork() -> None:
+    # Where it has waited in vain it has nothing to give back.
+    with suppress(RuntimeError):
+        LOADING.release()
     if active is not None:
         active.children.forks += 1
         children.watch_terminations()
@@ -295,6 +307,7 @@ def _note_fork() -> None:
 def _continue_in_child() -> None:
     """Begin a recording of its own in a forked child, if its parent has one."""
     global active, _ending, _functions
+    LOADING._at_fork_reinit()  # type: ignore[attr-defined]
     parent, active, functions, _functions = active, None, _functions, None
     _ending = None
     try:
@@ -332,4 +345,4 @@ def _end_worker(util: Any) -> None:
 
 
 atexit.register(stop)
-os.register_at_fork(after_in_parent=_note_fork, after_in_child=_continue_in_child)
+os.register_at_fork(before=_await_loading, after_in_parent=_note_fork, after_in_child=_continue_in_child)

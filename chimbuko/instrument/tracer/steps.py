@@ -176,6 +176,9 @@ class _Unentered:
 
     def removed(self, events: Int64Array) -> Int64Array:
         """Return events without the EXITs of such calls."""
+        # All that a hook found may have been open before.
+        if not len(events):
+            return events
         is_exit = (events[:, 0] & 1).astype(bool)
         depth = self._depth + np.cumsum(np.where(is_exit, -1, 1))
         # Such an EXIT makes the depth fall below that of the root's call, and lower each time.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chimbuko.ad.modelsync.agentstatistics import rank_timers
 from chimbuko.core.calls.pathtable import PathTable
 from chimbuko.runtime.protocol.telemetry import OTHERS
-from tests.core.calls.test_callpaths import path_rows
+from tests.core.calls.test_pathtable import path_rows
 
 paths = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
 calls = st.lists(st.tuples(paths, st.integers(0, 1000)), min_size=1, max_size=20)

@@ -14,6 +14,7 @@ from chimbuko.core.traceschema import (
     EVENT_TIMER,
     EVENT_TYPE,
 )
+from chimbuko.instrument.hooks.codes import FOUND
 from chimbuko.instrument.tracer.chunks import ENTRY, EXIT, RECEIVE, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, StepBuilder, open_timers
 
@@ -222,6 +223,16 @@ def test_killed_child_exits_and_its_open_calls_do_not() -> None:
 def test_killed_child_of_which_nothing_came_has_no_rows() -> None:
     ((events, *_),) = StepBuilder(HEADER).cut_last_of_killed()
     assert len(events) == 0
+
+
+def test_a_hook_that_finds_what_was_open_and_nothing_else_adds_no_row() -> None:
+    """It was gone for a moment, as often as not at the end of a handover."""
+    builder = StepBuilder(HEADER)
+    builder.add(handover(100, events=[entry(1, 1), entry(5, 10)]))
+    builder.add(handover(200, events=[(FOUND - 1, 150), (5 << 1, 0)]))
+    builder.add(handover(300, events=[leave(5, 250)]))
+    ((events, *_),) = builder.cut_last(None)
+    assert events[:, [EVENT_TYPE, EVENT_TIMER]].tolist() == [[0, 1], [0, 5], [1, 5]]
 
 
 def test_details_stay_with_their_messages_and_operations_are_rows_of_their_own() -> None:

@@ -12,7 +12,7 @@ from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH
 from chimbuko.pserver.state.programtotals import ProgramCallPaths
 from chimbuko.runtime.protocol.messages import PathStatistics
 from chimbuko.runtime.protocol.telemetry import ProgramPaths
-from tests.core.calls.test_callpaths import path_rows
+from tests.core.calls.test_pathtable import path_rows
 from tests.reference.paths import moments_of
 
 NUMBERS = np.array([2, 0, 1])

@@ -18,7 +18,7 @@ from chimbuko.runtime.protocol.telemetry import (
     TelemetryChanges,
     TelemetryDelta,
 )
-from tests.core.calls.test_callpaths import path_rows
+from tests.core.calls.test_pathtable import path_rows
 from tests.pserver.state.test_stragglers import windows
 
 AGENT = "agent-0"
