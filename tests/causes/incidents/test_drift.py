@@ -43,6 +43,7 @@ def test_what_is_no_drift_or_not_worth_it() -> None:
     assert drifts("step", 100.0, 0.5, 0.5) == []
     assert drifts("step", 100.0, 2.0, 0.5, run_us=CALLS * 100.0 * 100.0) == []
     assert drifts("MPI_Allreduce()", 100.0, 8.0, 0.5) == []
+    assert drifts("await sleep in server.handle", 100.0, 8.0, 0.5) == []
 
 
 def stretch(runtimes_us: Float64Array) -> Stretch:
@@ -78,5 +79,6 @@ def test_levels_phases_and_delays_are_no_drift() -> None:
     usual, slow = stretch(np.full(100, 100.0)), stretch(np.full(100, 200.0))
     assert drift_over("heat", "relax", [usual, slow, usual]) is None
     assert drift_over("heat", "MPI_Allreduce()", [usual, slow, slow]) is None
+    assert drift_over("server", "await sleep in server.handle", [usual, slow, slow]) is None
     assert drift_over("heat", "relax", [usual, slow, slow]) is not None
     assert drift_over("heat", "relax", []) is None
