@@ -29,7 +29,9 @@ FEW_FACTOR, FEW_LOST_US, FEW_RANKS = 2.0, 100_000.0, 3
 ranks can show to be slow; and number of ranks, as of two nobody knows which one is.
 """
 SAME_LATENESS = 0.25
-"""Share by which the time in a function may differ from the lateness that it explains."""
+"""Share by which the time in a function may differ from the lateness that it explains, by the middle one of
+the ranks that waited, or by the first.
+"""
 SAME_CALLS = 1.1
 """Factor by which the numbers of calls of ranks may differ that do the same in a function."""
 ASLEEP = 0.5
@@ -177,23 +179,25 @@ def _late_start(
         end_us=span_us[1],
         examples=[],
         typical_us=start.mean_us,
-        by=_spent_in(program, start, by_rank),
+        by=_spent_in(program, function, start, by_rank),
     )
 
 
 def _spent_in(
-    program: int, start: Unequal, by_rank: Mapping[tuple[int, str], Mapping[int, FunctionTime]]
+    program: int, begin: str, start: Unequal, by_rank: Mapping[tuple[int, str], Mapping[int, FunctionTime]]
 ) -> str:
     """Return the function that all late ranks were in for as much longer than others as they were late; empty
     if there is none.
     """
+    longest_us = max(one.exclusive_us for one in by_rank[program, begin].values())
+    least_us = (1.0 - SAME_LATENESS) * start.mean_us
+    most_us = (1.0 + SAME_LATENESS) * (longest_us - start.usual_us)
     for (of, function), times in by_rank.items():
         others = [one.exclusive_us for rank, one in times.items() if rank not in start.ranks]
         own = [times[rank].exclusive_us for rank in start.ranks if rank in times]
         if of != program or len(own) < len(start.ranks) or waits_in(function) is not Waits.NOT:
             continue
-        more_us = min(own) - max(others, default=0.0)
-        if abs(more_us - start.mean_us) <= SAME_LATENESS * start.mean_us:
+        if least_us <= min(own) - max(others, default=0.0) <= most_us:
             return function
     return ""
 

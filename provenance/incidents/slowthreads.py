@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from sqlalchemy import func, select
 
+from chimbuko.causes.evidence.flag import MAIN_THREAD
 from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.kinds.peers import named_thread
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
@@ -29,6 +30,12 @@ from chimbuko.provenance.store.tables import CALLS
 
 Threads = Mapping[int, FunctionTime]
 """Time in calls of one function, by thread of a rank."""
+
+
+TEAM = "OpenMP parallel region"
+"""Begin of the name under which the time of a team's threads outside of its functions is recorded: the main
+thread spends more there, as it wakes the others.
+"""
 
 
 class _Slow(msgspec.Struct, frozen=True):
@@ -67,6 +74,8 @@ def slow_threads(provenance: Provenance, told: Sequence[Recurrence]) -> list[Rec
             slow = unequal(_without_delays(provenance, program, function, rank, threads))
             cost_us = slow.lost_us - told_us[program, function] if slow else 0.0
             if slow is None or cost_us < least_us / len(on_ranks):
+                continue
+            if slow.ranks == (MAIN_THREAD,) and function.startswith(TEAM):
                 continue
             if sleeps(whole[program, function]) and not lasts_longer(slow, lasted[program, rank]):
                 continue

@@ -103,3 +103,11 @@ def test_what_a_barrier_waits_for_is_told_once(writer: Writer, provenance: Prove
     writer.write([make_batch(10, "0:0", metadata=[said])])
     found = {(one.kind, one.by or one.threads[0]) for one in recurring(provenance)}
     assert found == {(RecurrenceKind.SLOW_THREADS, 3), (RecurrenceKind.LATE_THREADS, "thread 1")}
+
+
+def test_a_main_thread_that_wakes_its_team_is_not_slow(
+    writer: Writer, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.FUNCTIONS", ["solve", "OpenMP parallel region [{/a.c} {7,0}]"])
+    write(writer, {0: [(1e4, 5e3), (2e4, 1e3)]})
+    assert [one.functions for one in recurring(provenance)] == [["solve"]]
