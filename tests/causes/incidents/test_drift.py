@@ -61,6 +61,15 @@ def test_a_function_of_few_calls_that_becomes_slower_step_by_step() -> None:
     assert found.lost_us == pytest.approx(3.1e6, rel=0.02)
 
 
+@pytest.mark.parametrize("at", [1300, 1500, 1900])
+def test_a_drift_begins_and_costs_where_its_calls_do_also_within_a_stretch(at: int) -> None:
+    runtimes_us = np.where(np.arange(3000) < at, 1000.0, 2000.0)
+    parts = np.split(runtimes_us, [500, 900, 1990, 2500])
+    found = drift_over("phases", "solve", [stretch(part) for part in parts])
+    assert found is not None
+    assert (found.before, found.lost_us) == (at, pytest.approx(1000.0 * (3000 - at)))
+
+
 @given(
     st.integers(0, 1000), st.floats(5.0, 1e5), st.floats(0.0, 0.3), st.lists(st.integers(1, 400), max_size=9)
 )
