@@ -32,7 +32,7 @@ Threads = Mapping[int, FunctionTime]
 """Time in calls of one function, by thread of a rank."""
 
 
-TEAM = "OpenMP parallel region"
+TEAM = "OpenMP parallel "
 """Begin of the name under which the time of a team's threads outside of its functions is recorded: the main
 thread spends more there, as it wakes the others.
 """

@@ -108,6 +108,6 @@ def test_what_a_barrier_waits_for_is_told_once(writer: Writer, provenance: Prove
 def test_a_main_thread_that_wakes_its_team_is_not_slow(
     writer: Writer, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{__name__}.FUNCTIONS", ["solve", "OpenMP parallel region [{/a.c} {7,0}]"])
+    monkeypatch.setattr(f"{__name__}.FUNCTIONS", ["solve", "OpenMP parallel solve [{/a.c} {7,0}]"])
     write(writer, {0: [(1e4, 5e3), (2e4, 1e3)]})
     assert [one.functions for one in recurring(provenance)] == [["solve"]]
