@@ -107,14 +107,14 @@ def drift_over(program: str, function: str, stretches: Sequence[Stretch]) -> Dri
         return None
     lost_us = sum(one.time_us - usual_us * one.calls for one in whole[since:])
     before = sum(one.calls for one in whole[:since])
-    if since > 1:
+    slow_us = whole[since].mean_us - usual_us
+    if since > 1 and slow_us > 0.0:
         # It may have begun within a stretch, which then took as much more as it has slow calls.
-        within, slow_us = whole[since - 1], whole[since].mean_us - usual_us
+        within = whole[since - 1]
         more_us = max(0.0, within.time_us - usual_us * within.calls)
         lost_us += more_us
         before -= min(within.calls, more_us / slow_us)
-    before = round(before)
-    return Drift(program, function, typical_us / usual_us, usual_us, typical_us, lost_us, before)
+    return Drift(program, function, typical_us / usual_us, usual_us, typical_us, lost_us, round(before))
 
 
 def _waits(function: str) -> bool:

@@ -79,6 +79,13 @@ def test_chance_is_no_drift(seed: int, median_us: float, spread: float, calls: l
     assert drift_over("heat", "relax", stretches) is None
 
 
+def test_a_few_long_calls_at_first_may_hide_where_a_drift_begins() -> None:
+    usual, slow, slower = (np.full(100, us) for us in (100.0, 150.0, 1000.0))
+    first = stretch(np.append(usual, [3000.0] * 4))
+    found = drift_over("heat", "relax", [first, stretch(usual), stretch(slow), stretch(slower)])
+    assert found is not None and found.before == 204
+
+
 def test_levels_phases_and_delays_are_no_drift() -> None:
     short, long = np.full(300, 10.0), np.full(100, 900.0)
     level = stretch(np.concatenate([short, long]))
