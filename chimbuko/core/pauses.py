@@ -14,6 +14,8 @@ class Pause(StrEnum):
     """Import; the module that was imported first follows."""
     INTERPRETER = "Waited for the interpreter"
     """Wait for the interpreter; the function that ran in another thread meanwhile follows."""
+    LOOP = "Waited for the event loop"
+    """Wait of a task for another one, which kept the event loop; the function of that one follows."""
     LOCK = "Waited for a lock"
     """Wait for a lock; the place and the holder follow."""
     STANDING = "Stood still"

@@ -8,7 +8,7 @@ import msgspec
 
 from chimbuko.causes.wording import duration
 from chimbuko.core.calls.functionnames import short_name
-from chimbuko.core.calls.waiting import TimeKind, Waits, time_kind, waits_in
+from chimbuko.core.calls.waiting import AWAIT, TimeKind, Waits, time_kind, waits_in
 from chimbuko.core.units import number_of
 
 MOST_FUNCTIONS = 10
@@ -117,6 +117,7 @@ def make_budget(
     lost: Lost,
     not_judged: Collection[str] = (),
     slept_us: Mapping[str, float] | None = None,
+    is_whole: bool = True,
 ) -> Budget:
     """Divide the time of threads without rest.
 
@@ -134,10 +135,15 @@ def make_budget(
         Functions with too few calls to be judged.
     slept_us
         Time slept in functions, where it is known.
+    is_whole
+        Whether nothing of the trace was lost.
     """
     slept_us = slept_us or {}
     spent = _by_kind(times_us)
     spent["computing_us"] = max(0.0, spent["computing_us"] - gpu_calls_us)
+    if "threads_us" in spent and is_whole:
+        # Between two parallel regions the threads of a team are in no call: they wait for the next one.
+        spent["threads_us"] += max(0.0, total_us - sum(spent.values()))
     recorded_us = sum(spent.values())
     total_us = max(total_us, recorded_us)
     divided = spent if sampled is None else divide(spent, sampled)
@@ -151,7 +157,9 @@ def make_budget(
     few = [FunctionShare(name, times_us[name]) for name in not_judged if times_us.get(name, 0.0) > 0.0]
     few.sort(key=lambda one: (-one.own_us, one.function))
     budget = Budget(wall_us, threads, total_us, shares, functions, sampled is not None, lost, few)
-    return msgspec.structs.replace(budget, sentence=_sentence(budget))
+    has_tasks = threads > 1 and any(name.startswith(AWAIT) for name in times_us)
+    nouns = "threads and tasks" if has_tasks else "threads"
+    return msgspec.structs.replace(budget, sentence=_sentence(budget, nouns))
 
 
 def _by_kind(times_us: Mapping[str, float]) -> dict[str, float]:
@@ -197,7 +205,7 @@ def divide(spent: Mapping[str, float], sampled: Sampled) -> dict[str, float]:
     return {**spent, **left, "asleep_us": asleep_us + awaiting_us, "waiting_us": waited_us}
 
 
-def _sentence(budget: Budget) -> str:
+def _sentence(budget: Budget, nouns: str) -> str:
     wall, whole = duration(budget.wall_us), duration(budget.total_us)
     costs = _costs(budget)
     if not budget.total_us:
@@ -208,7 +216,7 @@ def _sentence(budget: Budget) -> str:
     told = told if is_told else [whole, *told]
     own = ", ".join(_own(one, total_us) for one in budget.functions[:MOST_NAMED])
     named = f"; own code: {own}" if own else ""
-    begin = f"{number_of(budget.threads, 'threads')} in {wall}"
+    begin = f"{number_of(budget.threads, nouns)} in {wall}"
     return f"{begin}: {', '.join(told)}{named}; lost: {costs}"
 
 

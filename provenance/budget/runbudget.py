@@ -54,6 +54,7 @@ def run_budget(provenance: Provenance) -> Budget:
         lost=_lost(found, recurring),
         not_judged=[name for name, calls in counted.items() if calls < least and name not in judged],
         slept_us=slept_us,
+        is_whole=not any(stream.gap_steps or stream.losses for stream in health),
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import READING, SILENT
-from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.core.calls.waiting import Waits, is_start, waits_in
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 
@@ -28,8 +28,16 @@ FEW_FACTOR, FEW_LOST_US, FEW_RANKS = 2.0, 100_000.0, 3
 """Factor and time by which a rank takes longer in a function of fewer calls, also of one, which only other
 ranks can show to be slow; and number of ranks, as of two nobody knows which one is.
 """
+SAME_LATENESS = 0.25
+"""Share by which the time in a function may differ from the lateness that it explains, by the middle one of
+the ranks that waited, or by the first.
+"""
 SAME_CALLS = 1.1
 """Factor by which the numbers of calls of ranks may differ that do the same in a function."""
+ASLEEP = 0.5
+"""Share of a function's time asleep from which who takes longer in it may as well wait for something to do,
+such as a worker of a pool: that is slow only if it takes longer as a whole.
+"""
 LEAST_US = 10.0
 """Runtime on other ranks below which these only look whether there is something to do."""
 
@@ -78,18 +86,120 @@ def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recur
     slow = {
         (one.program, rank) for one in told if one.kind is RecurrenceKind.SLOW_RANKS for rank in one.ranks
     }
-    least_us = OF_RUN * sum(time.exclusive_us for time in provenance.function_times().values())
+    whole = provenance.function_times()
+    least_us = OF_RUN * sum(time.exclusive_us for time in whole.values())
+    by_rank = provenance.times_of_ranks()
+    lasted_us = _lasted_us(by_rank)
     sets: dict[tuple[int, tuple[int, ...]], dict[str, Unequal]] = defaultdict(dict)
-    for (program, function), times in provenance.times_of_ranks().items():
-        if waits_in(function) is not Waits.NOT or unequal(times) is None:
+    for (program, function), times in by_rank.items():
+        if waits_in(function) is not Waits.NOT or is_start(function) or unequal(times) is None:
             continue
         found = unequal(_without_incidents(provenance, program, function, times))
         if found is None or any((program, rank) in slow for rank in found.ranks):
             continue
+        time = whole.get((program, function), FunctionTime(0, 0.0, 0))
+        if sleeps(time) and not lasts_longer(found, lasted_us[program]):
+            continue
         if found.lost_us - told_us[program, function] >= least_us:
             sets[program, found.ranks][function] = found
     spans = provenance.steps.time_range() or (0, 0)
-    return [_finding(key[0], key[1], functions, spans, told_us) for key, functions in sets.items()]
+    late = [
+        _late_start(program, function, start, spans, by_rank)
+        for (program, function), times in by_rank.items()
+        if is_start(function) and (start := late_start(times)) is not None
+    ]
+    unequal_ranks = [_finding(key[0], key[1], functions, spans, told_us) for key, functions in sets.items()]
+    return [one for one in late if one.cost_us >= least_us] + unequal_ranks
+
+
+def sleeps(time: FunctionTime) -> bool:
+    """Return whether calls of a function sleep for much of their time, or nobody knows."""
+    return time.slept_us is None or time.slept_us > ASLEEP * time.exclusive_us
+
+
+def lasts_longer(slow: Unequal, lasted_us: Mapping[int, float]) -> bool:
+    """Return whether slow ranks, or threads, last longer than the others, by half of what they lose at
+    least.
+    """
+    others = [us for one, us in lasted_us.items() if one not in slow.ranks]
+    own_us = median(lasted_us[one] for one in slow.ranks)
+    return bool(others) and own_us - median(others) > 0.5 * slow.lost_us / len(slow.ranks)
+
+
+def _lasted_us(
+    times: Mapping[tuple[int, str], Mapping[int, FunctionTime]],
+) -> dict[int, dict[int, float]]:
+    """Return the time of each rank in all its calls but those in which ranks wait, by program."""
+    lasted: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for (program, function), on_ranks in times.items():
+        for rank, time in on_ranks.items():
+            if waits_in(function) is Waits.NOT and not is_start(function):
+                lasted[program][rank] += time.exclusive_us
+    return lasted
+
+
+def late_start(times: Mapping[int, FunctionTime]) -> Unequal | None:
+    """Return which ranks came late to the begin of MPI, where they were for the shortest time; None for none.
+
+    Its ``mean_us`` is how late they came, and ``usual_us`` how long they were there.
+    """
+    lengths_us = {rank: one.exclusive_us for rank, one in times.items() if one.calls == 1}
+    if len(lengths_us) < 2:
+        return None
+    shortest_us, usual_us = min(lengths_us.values()), median(lengths_us.values())
+    if len(lengths_us) == 2:
+        usual_us = max(lengths_us.values())
+    late_us = usual_us - shortest_us
+    if usual_us < FEW_FACTOR * shortest_us or late_us < FEW_LOST_US:
+        return None
+    late = tuple(sorted(one for one, us in lengths_us.items() if us <= shortest_us + LEAST_EXCESS * late_us))
+    return Unequal(late, len(lengths_us) - len(late), late_us, shortest_us)
+
+
+def _late_start(
+    program: int,
+    function: str,
+    start: Unequal,
+    span_us: tuple[int, int],
+    by_rank: Mapping[tuple[int, str], Mapping[int, FunctionTime]],
+) -> Recurrence:
+    """Return the finding of ranks that came late, with the functions in which they were meanwhile."""
+    lost_us = sum(max(0.0, one.exclusive_us - start.usual_us) for one in by_rank[program, function].values())
+    return Recurrence(
+        program=program,
+        kind=RecurrenceKind.SLOW_RANKS,
+        function=function,
+        calls=start.calls,
+        cost_us=lost_us,
+        shortest_us=0.0,
+        longest_us=lost_us,
+        functions=[function],
+        ranks=list(start.ranks),
+        begin_us=span_us[0],
+        end_us=span_us[1],
+        examples=[],
+        typical_us=start.mean_us,
+        by=_spent_in(program, function, start, by_rank),
+    )
+
+
+def _spent_in(
+    program: int, begin: str, start: Unequal, by_rank: Mapping[tuple[int, str], Mapping[int, FunctionTime]]
+) -> str:
+    """Return the function that all late ranks were in for as much longer than others as they were late; empty
+    if there is none.
+    """
+    longest_us = max(one.exclusive_us for one in by_rank[program, begin].values())
+    least_us = (1.0 - SAME_LATENESS) * start.mean_us
+    most_us = (1.0 + SAME_LATENESS) * (longest_us - start.usual_us)
+    for (of, function), times in by_rank.items():
+        others = [one.exclusive_us for rank, one in times.items() if rank not in start.ranks]
+        own = [times[rank].exclusive_us for rank in start.ranks if rank in times]
+        if of != program or len(own) < len(start.ranks) or waits_in(function) is not Waits.NOT:
+            continue
+        if least_us <= min(own) - max(others, default=0.0) <= most_us:
+            return function
+    return ""
 
 
 def _without_incidents(

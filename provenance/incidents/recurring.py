@@ -121,8 +121,8 @@ def recurring(
         found += modes
         found += drifts(provenance, known.drifts, modes)
     found += imbalances(provenance, found)
-    found += late_threads(provenance)
     found += slow_threads(provenance, found)
+    found += late_threads(provenance, found)
     costly = sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
     return [*deadlocks(provenance), *costly]
 

@@ -6,27 +6,35 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 import msgspec
 from sqlalchemy import func, select
 
+from chimbuko.causes.evidence.flag import MAIN_THREAD
 from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.kinds.peers import named_thread
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.pathtable import OTHER_PATHS
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.statistics.latethreads import LATE_THREADS, LateThread, decode_late_threads
-from chimbuko.provenance.incidents.imbalance import Unequal, costs_of, have_to_come, unequal
+from chimbuko.provenance.incidents.imbalance import (
+    Unequal,
+    costs_of,
+    have_to_come,
+    lasts_longer,
+    sleeps,
+    unequal,
+)
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 from chimbuko.provenance.store.tables import CALLS
 
 Threads = Mapping[int, FunctionTime]
 """Time in calls of one function, by thread of a rank."""
 
-ASLEEP = 0.5
-"""Share of a function's time asleep from which its threads may as well wait for each other: who waits longer
-is the quicker one, unless it takes longer as a whole.
+
+TEAM = "OpenMP parallel "
+"""Begin of the name under which the time of a team's threads outside of its functions is recorded: the main
+thread spends more there, as it wakes the others.
 """
 
 
@@ -55,7 +63,8 @@ def slow_threads(provenance: Provenance, told: Sequence[Recurrence]) -> list[Rec
     least_us = OF_RUN * sum(time.exclusive_us for time in whole.values())
     by_thread = provenance.times_of_threads()
     lasted = _lasted_us(by_thread)
-    found: dict[tuple[int, int], list[_Slow]] = defaultdict(list)
+    # Threads of a rank that are slow in something else each have a finding of their own.
+    found: dict[tuple[int, int, tuple[int, ...]], list[_Slow]] = defaultdict(list)
     for (program, function), on_ranks in by_thread.items():
         if function == OTHER_PATHS or waits_in(function) is not Waits.NOT:
             continue
@@ -66,12 +75,14 @@ def slow_threads(provenance: Provenance, told: Sequence[Recurrence]) -> list[Rec
             cost_us = slow.lost_us - told_us[program, function] if slow else 0.0
             if slow is None or cost_us < least_us / len(on_ranks):
                 continue
-            if _sleeps(whole[program, function]) and not _lasts_longer(slow, lasted[program, rank]):
+            if slow.ranks == (MAIN_THREAD,) and function.startswith(TEAM):
                 continue
-            found[program, rank].append(_Slow(rank, function, slow, cost_us))
+            if sleeps(whole[program, function]) and not lasts_longer(slow, lasted[program, rank]):
+                continue
+            found[program, rank, slow.ranks].append(_Slow(rank, function, slow, cost_us))
     span_us = provenance.steps.time_range() or (0, 0)
     together: dict[tuple[int, str], list[list[_Slow]]] = defaultdict(list)
-    for (program, _), functions in found.items():
+    for (program, *_), functions in found.items():
         functions.sort(key=lambda one: -one.cost_us)
         together[program, functions[0].function].append(functions)
     findings = [_finding(program, ranks, span_us) for (program, _), ranks in together.items()]
@@ -88,18 +99,6 @@ def _lasted_us(
             for thread, time in threads.items():
                 lasted[program, rank][thread] += time.exclusive_us
     return lasted
-
-
-def _sleeps(time: FunctionTime) -> bool:
-    """Return whether calls of a function sleep for much of their time, or nobody knows."""
-    return time.slept_us is None or time.slept_us > ASLEEP * time.exclusive_us
-
-
-def _lasts_longer(slow: Unequal, lasted_us: Mapping[int, float]) -> bool:
-    """Return whether slow threads last longer than the others, by half of what they lose at least."""
-    others = [us for thread, us in lasted_us.items() if thread not in slow.ranks]
-    own_us = median(lasted_us[thread] for thread in slow.ranks)
-    return bool(others) and own_us - median(others) > 0.5 * slow.lost_us / len(slow.ranks)
 
 
 def _without_delays(
@@ -150,9 +149,14 @@ def _finding(program: int, ranks: Sequence[Sequence[_Slow]], span_us: tuple[int,
     )
 
 
-def late_threads(provenance: Provenance) -> list[Recurrence]:
+def late_threads(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recurrence]:
     """Return one finding for each barrier of a program, of all ranks that have a late thread there, where the
     others lose a part of the run that is worth a word.
+
+    Parameters
+    ----------
+    told
+        Findings that are known: those of slow threads say what the others wait for.
 
     Raises
     ------
@@ -172,7 +176,17 @@ def late_threads(provenance: Provenance) -> list[Recurrence]:
     findings = [
         _late_finding(program, barrier, of_rank, span_us) for (program, barrier), of_rank in found.items()
     ]
-    return [one for one in findings if one.cost_us >= least_us]
+    return [one for one in findings if one.cost_us >= least_us and not _is_told(one, told)]
+
+
+def _is_told(late: Recurrence, told: Sequence[Recurrence]) -> bool:
+    return any(
+        one.kind is RecurrenceKind.SLOW_THREADS
+        and one.program == late.program
+        and set(late.ranks) <= set(one.ranks)
+        and late.by in map(named_thread, one.threads)
+        for one in told
+    )
 
 
 def _late_finding(

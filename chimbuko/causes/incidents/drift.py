@@ -10,7 +10,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import EDGES_US, LN_EDGES, PER_DOUBLING
-from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.core.calls.waiting import AWAIT, Waits, waits_in
 
 LEAST_FACTOR = 1.25
 OF_RUN = 0.01
@@ -64,7 +64,7 @@ def drifts_of(
     mean_us: Float64Array,
     factors: Float64Array,
 ) -> list[Drift]:
-    """Return functions that became slower; not those in which ranks wait, since what they wait for did.
+    """Return functions that became slower; not those that wait, since what they wait for did.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def drifts_of(
     return [
         Drift(*functions[at], float(factors[at]), float(first_us[at]), float(now_us[at]), float(lost_us[at]))
         for at in np.flatnonzero(is_found).tolist()
-        if waits_in(functions[at][1]) is Waits.NOT
+        if not _waits(functions[at][1])
     ]
 
 
@@ -98,7 +98,7 @@ def drift_over(program: str, function: str, stretches: Sequence[Stretch]) -> Dri
     and long ones, are none; and so from some stretch on without an exception.
     """
     whole = _with_enough_calls(stretches)
-    if len(whole) < 2 or waits_in(function) is not Waits.NOT:
+    if len(whole) < 2 or _waits(function):
         return None
     moved = [_moved_by(whole[0], one) for one in whole]
     since = next(at for at in range(len(moved), 0, -1) if at == 1 or moved[at - 1] < math.log(LEAST_FACTOR))
@@ -106,8 +106,20 @@ def drift_over(program: str, function: str, stretches: Sequence[Stretch]) -> Dri
     if since == len(whole) or usual_us <= 0.0 or typical_us < LEAST_FACTOR * usual_us:
         return None
     lost_us = sum(one.time_us - usual_us * one.calls for one in whole[since:])
-    before = round(sum(one.calls for one in whole[:since]))
-    return Drift(program, function, typical_us / usual_us, usual_us, typical_us, lost_us, before)
+    before = sum(one.calls for one in whole[:since])
+    slow_us = whole[since].mean_us - usual_us
+    if since > 1 and slow_us > 0.0:
+        # It may have begun within a stretch, which then took as much more as it has slow calls.
+        within = whole[since - 1]
+        more_us = max(0.0, within.time_us - usual_us * within.calls)
+        lost_us += more_us
+        before -= min(within.calls, more_us / slow_us)
+    return Drift(program, function, typical_us / usual_us, usual_us, typical_us, lost_us, round(before))
+
+
+def _waits(function: str) -> bool:
+    """Whether a call of the function takes as long as what ranks or tasks wait for."""
+    return waits_in(function) is not Waits.NOT or function.startswith(AWAIT)
 
 
 def _with_enough_calls(stretches: Sequence[Stretch]) -> list[Stretch]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.kinds.heldup import STOPPED, WAITED_FOR_CORE
+from chimbuko.causes.kinds.interpreter import LOOP
 from chimbuko.causes.kinds.registry import IN_NODE
 from chimbuko.causes.kinds.split import main_part
 from chimbuko.causes.part import ANALYSIS, HELD_UP, HeldUp, Part
@@ -125,6 +126,7 @@ def groups(
     )
     stands_for |= _taken_together(lost, parts)
     stands_for |= _stopped_together(lost, parts)
+    stands_for |= _held_up_together(lost, parts)
     members: dict[str, list[str]] = defaultdict(list)
     for call_id, root in roots.items():
         members[stands_for.get(root, root)].append(call_id)
@@ -182,6 +184,22 @@ def _stopped_together(lost: Iterable[Flag], parts: Mapping[str, Sequence[Part]])
         stands_for[flag.id] = same.id
         if same is flag:
             first.append(flag)
+    return stands_for
+
+
+def _held_up_together(lost: Iterable[Flag], parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
+    """Return for each task that waited for its event loop the id of the first one that did so then, as the
+    same function kept it.
+    """
+    stands_for: dict[str, str] = {}
+    last: dict[tuple[int, int, str], Flag] = {}
+    held_up = [flag for flag in lost if main_part(parts[flag.id]).kind == LOOP.id]
+    for flag in sorted(held_up, key=lambda flag: (flag.entry_us, flag.id)):
+        key = flag.program, flag.rank, main_part(parts[flag.id]).by
+        before = last.get(key, flag)
+        is_same = flag.entry_us < before.exit_us
+        stands_for[flag.id] = stands_for.get(before.id, flag.id) if is_same else flag.id
+        last[key] = max(before, flag, key=lambda one: one.exit_us)
     return stands_for
 
 

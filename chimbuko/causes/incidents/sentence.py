@@ -14,7 +14,7 @@ from chimbuko.causes.part import LIMIT
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread, threads_in_words
 from chimbuko.core.calls.functionnames import place_of_construct, short_name
-from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.core.calls.waiting import Waits, is_start, waits_in
 from chimbuko.core.units import against_usual, number_of
 
 MOST_OPERATIONS = 2
@@ -97,6 +97,10 @@ def _slow_ranks(recurrence: Recurrence) -> str:
     where = f" on node {recurrence.node}" if recurrence.node else ""
     functions = _functions(recurrence) or "all that they compute"
     ranks = ranks_in_words(recurrence.ranks)
+    if is_start(recurrence.function):
+        late = f"{ranks[:1].upper()}{ranks[1:]} came to {functions} {duration(recurrence.typical_us)} late"
+        spent = f", the time spent in {short_name(recurrence.by)} before" if recurrence.by else ""
+        return f"{late}{spent}; {number_of(recurrence.calls, 'ranks')} waited there"
     if recurrence.usual_us and len(recurrence.functions) == 1:
         return (
             f"Imbalance: {functions} takes {duration(recurrence.typical_us)} on {ranks}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -22,6 +22,7 @@ from chimbuko.causes.incidents.grouping import (
 )
 from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.kinds.heldup import STOPPED
+from chimbuko.causes.kinds.interpreter import LOOP
 from chimbuko.causes.kinds.registry import IN_NODE
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED
 from chimbuko.causes.kinds.split import main_part, split
@@ -266,7 +267,6 @@ class IncidentTracker:
         calls = [flag for flag in flags if flag.loss is None]
         waited = [self._waited(flag) for flag in calls if not (is_known and flag.id == root)]
         losses = [self._loss(flag, calls) for flag in flags if flag.loss is not None]
-        hosts = {flag.rank for flag in flags if not flag.is_gpu}
         stopped = {flag.rank for flag in flags if main_part(self.parts[flag.id]).kind == STOPPED.id}
         return Incident(
             number=number,
@@ -284,13 +284,7 @@ class IncidentTracker:
             is_whole=not (origin.is_exclusive and origin.calls_made),
             begin_us=min(flag.entry_us for flag in flags),
             end_us=max(flag.exit_us for flag in flags),
-            # While a process waits for its GPU only a core of it is lost.
-            cost_us=sum(
-                flag.excess_us
-                for flag in calls
-                if not (self._is_counted(flag) or (flag.is_gpu and flag.rank in hosts))
-            )
-            + sum(loss.beyond_us for loss in losses),
+            cost_us=self._cost_us(flags) + sum(loss.beyond_us for loss in losses),
             parts=[
                 msgspec.structs.replace(part, call_id="") if is_loss_id(part.call_id) else part
                 for part in parts
@@ -302,6 +296,21 @@ class IncidentTracker:
             is_partial=self._is_partial(flags),
             is_of_all=len(stopped) > 1 and stopped == self.evidence.ranks[origin.program],
         )
+
+    def _cost_us(self, flags: Sequence[Flag]) -> float:
+        """Return the core time that the calls among these lost."""
+        hosts = {flag.rank for flag in flags if not flag.is_gpu}
+        own_us, of_loops = 0.0, dict.fromkeys(hosts, 0.0)
+        for flag in flags:
+            # While a process waits for its GPU only a core of it is lost.
+            if flag.loss is not None or self._is_counted(flag) or (flag.is_gpu and flag.rank in hosts):
+                continue
+            # Tasks that wait for their event loop have one thread together.
+            if main_part(self.parts[flag.id]).kind == LOOP.id:
+                of_loops[flag.rank] = max(of_loops[flag.rank], flag.excess_us)
+            else:
+                own_us += flag.excess_us
+        return own_us + sum(of_loops.values())
 
     def _is_partial(self, flags: Iterable[Flag]) -> bool:
         """Return whether waits of an incident came by asking, and there are more ranks than were asked."""

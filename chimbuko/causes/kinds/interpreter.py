@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.kinds.cause import Cause
+from chimbuko.causes.incident import Incident
+from chimbuko.causes.kinds.cause import Cause, Told
 from chimbuko.causes.kinds.spent import LEAST_SHARE
 from chimbuko.causes.part import Part
 from chimbuko.causes.wording import duration
 from chimbuko.core.pauses import Pause
+from chimbuko.core.units import number_of
 from chimbuko.monitor.procfs.systemcalls import CHILDREN, CONDITIONS, FILES, LOCKS, NAPS, SOCKETS
 
 LEAST_SEEN_SHARE = 0.2
@@ -22,8 +24,10 @@ ELSEWHERE_SHARE = 0.5
 
 
 def paused(flag: Flag, evidence: Evidence) -> Iterator[Part]:
-    """Yield what the call spent on garbage and on imports, which the tracer measures."""
-    for cause, kind in ((COLLECTION, Pause.COLLECTION), (IMPORT, Pause.IMPORT)):
+    """Yield what the call spent on garbage, on imports and until its event loop was free, which the tracer
+    measures.
+    """
+    for cause, kind in ((COLLECTION, Pause.COLLECTION), (IMPORT, Pause.IMPORT), (LOOP, Pause.LOOP)):
         what, length_us = flag.paused_us(kind)
         if length_us >= LEAST_SHARE * flag.excess_us:
             yield Part(cause.id, length_us, by=what)
@@ -50,6 +54,14 @@ def blocked(flag: Flag, evidence: Evidence) -> Iterator[Part]:
     yield Part(cause.id, max(slept_us, float(seen_us)), by=what)
 
 
+def _loop_held(incident: Incident, main: Part) -> Told | None:
+    """Tell who kept an event loop from how many tasks."""
+    hit = [one for one in incident.waited if one.kind == LOOP.id]
+    tasks = number_of(len({incident.thread, *(one.thread for one in hit)}), "tasks")
+    held = f"{main.by} kept the event loop of rank {incident.rank} for {duration(main.lost_us)}"
+    return Told(f"{held}, for which {tasks} waited", hit)
+
+
 COLLECTION = Cause(
     id="garbage collection",
     colour="program",
@@ -63,6 +75,14 @@ IMPORT = Cause(
     text="importing {by}",
     find=paused,
     clause=lambda part, rank: f"as it imported {part.by} for {duration(part.lost_us)}",
+)
+LOOP = Cause(
+    id="waited for event loop",
+    colour="program",
+    text="waiting for the event loop, which {by} kept to itself",
+    find=paused,
+    clause=lambda part, rank: f"as {part.by} kept the event loop for {duration(part.lost_us)}",
+    tell=_loop_held,
 )
 LOCK = Cause(
     id="waited for lock",

@@ -13,7 +13,7 @@ from chimbuko.causes.kinds.cause import Cause
 from chimbuko.causes.kinds.children import IN_CHILD, LATE_CHILD
 from chimbuko.causes.kinds.gpu import GPU_BUSY, GPU_QUEUE_FULL, GPU_THROTTLED, WAITED_FOR_GPU
 from chimbuko.causes.kinds.heldup import STOPPED, WAITED_FOR_CORE
-from chimbuko.causes.kinds.interpreter import COLLECTION, IMPORT, INTERPRETER, LOCK
+from chimbuko.causes.kinds.interpreter import COLLECTION, IMPORT, INTERPRETER, LOCK, LOOP
 from chimbuko.causes.kinds.peers import (
     LATE_AT_COLLECTIVE,
     LATE_RECEIVER,
@@ -56,6 +56,7 @@ CAUSES: tuple[Cause, ...] = (
     # Measured where they happen; what a thread does in them, samples of the node say in general.
     COLLECTION,
     IMPORT,
+    LOOP,
     LOCK,
     INTERPRETER,
     PAGE_FAULTS,

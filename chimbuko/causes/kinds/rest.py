@@ -10,7 +10,7 @@ from chimbuko.causes.kinds.cause import Cause
 from chimbuko.causes.kinds.spent import FAULT_US, LEAST_SHARE
 from chimbuko.causes.part import Part
 from chimbuko.causes.wording import duration
-from chimbuko.core.calls.waiting import waits_for_gpu
+from chimbuko.core.calls.waiting import AWAIT, waits_for_gpu
 from chimbuko.core.units import number_of
 
 RAN_SHARE = 0.5
@@ -23,7 +23,7 @@ UNCERTAIN_US = 1000
 def own_code(flag: Flag, evidence: Evidence) -> Iterator[Part]:
     """Yield the excess, but for the time that the thread was off its core, as far as that was counted.
 
-    A call in which ranks wait, or that waits for a GPU, has none.
+    A call in which ranks wait, or that waits for a GPU, has none; nor has a task that awaits.
     """
     if _is_own(flag):
         yield Part(OWN_CODE.id, flag.excess_us - off_core_us(flag, evidence), by=_ran(flag, evidence))
@@ -36,7 +36,7 @@ def off_core(flag: Flag, evidence: Evidence) -> Iterator[Part]:
 
 
 def _is_own(flag: Flag) -> bool:
-    return not (flag.is_wait or waits_for_gpu(flag.function))
+    return not (flag.is_wait or waits_for_gpu(flag.function) or flag.function.startswith(AWAIT))
 
 
 def off_core_us(flag: Flag, evidence: Evidence) -> float:

@@ -105,6 +105,11 @@ def ends_by_another_rank(function: str) -> bool:
     return name in _MPI and name not in _ENDS_BY_ITSELF
 
 
+def is_start(function: str) -> bool:
+    """Return whether it is the function of MPI with which ranks begin: where the first wait for the last."""
+    return _mpi_name(function) in ("Init", "Init_thread")
+
+
 def is_receive_only(function: str) -> bool:
     """Return whether a call of the function waits for messages that it receives, and for nothing else."""
     return _mpi_name(function) in _RECEIVE_ONLY

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     # Each Python that a traced program starts loads this module.
+    from array import array
     from collections.abc import Callable
     from types import CodeType, FrameType
     from typing import Any, Protocol
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         number: int
         owner: Callable[[], object]
         events: list[int]
+        counters: array[int]
         work: list[int]
         lanes: LanePool
 

@@ -109,7 +109,8 @@ class StillThreads:
             looks = last.still + 1 if last is not None and buffer.recorded == last.recorded else 0
             self._looks[buffer.ident] = _Look(cpu_ns, buffer.recorded, looks)
             open_ns = min(elapsed_ns, now_ns - (buffer.events[-1] if buffer.events else 0))
-            if open_ns >= LEAST_NS and looks <= MOST_LOOKS:
+            # What a thread without calls stands in would lie in no call, and be told as lost.
+            if buffer.recorded and open_ns >= LEAST_NS and looks <= MOST_LOOKS:
                 still.append((buffer, open_ns))
         is_late = elapsed_ns >= LATE_NS and len(ran_ns) > 1
         if not still and not is_late:

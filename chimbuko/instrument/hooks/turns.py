@@ -16,6 +16,7 @@ import os
 import sys
 from time import perf_counter_ns
 
+from chimbuko.core.pauses import Pause
 from chimbuko.instrument.hooks.codes import SWITCHED
 
 TYPE_CHECKING = False
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from chimbuko.instrument.hooks.functions import Recorder
 
 
+HELD_NS = 20_000_000
+"""Length from which a turn of a task is told in the waits of others, as for looks at threads."""
+MOST_HELD = 8
+"""Most such turns that are told in one wait, the newest."""
+WITHIN_NS = 1_000
+"""Least distance of a counter from the events around it: traces have times in µs."""
 MOST_KNOWN = 10_000
 """Most names that are kept: programs may make functions at run time."""
 
@@ -50,6 +57,11 @@ class AwaitNames:
         else:
             self._awaited = function
 
+    @property
+    def awaiter(self) -> CodeType | None:
+        """Function of the innermost recorded coroutine that has just paused."""
+        return self._awaiter
+
     def taken(self) -> int:
         """Return the code of the call in which the task waits, negative for none; forget what was noted."""
         awaiter, awaited = self._awaiter, self._awaited
@@ -60,9 +72,8 @@ class AwaitNames:
         if key not in self._known:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            module = os.path.basename(awaiter.co_filename).removesuffix(".py")
             # Without a place: it is none of a function's, and the awaited one's would be shown as a module.
-            name = f"await {_name(awaited)} in {module}.{awaiter.co_qualname}"
+            name = f"await {_name(awaited)} in {_in_module(awaiter)}"
             # With the objects, so that their ids are nobody else's.
             self._known[key] = self._recorder.timer_code(name), awaiter, awaited
         return self._known[key][0]
@@ -74,6 +85,11 @@ def _awaited(value: Any) -> object:
     if kind.__name__ == "Task" and kind.__module__ == "_asyncio":
         return getattr(value.get_coro(), "cr_code", kind)
     return kind
+
+
+def _in_module(function: CodeType) -> str:
+    module = os.path.basename(function.co_filename).removesuffix(".py")
+    return f"{module}.{function.co_qualname}"
 
 
 def _name(awaited: object) -> str:
@@ -135,7 +151,9 @@ class Turns:
         mark_of: Callable[[FrameType], int],
         adopts: Callable[[FrameType], bool] | None = None,
     ) -> None:
+        self._recorder = recorder
         buffer = recorder.buffer()
+        self._counters = buffer.counters
         self._extend = buffer.events.extend
         self._pool = buffer.lanes
         self._mark_of = mark_of
@@ -148,10 +166,14 @@ class Turns:
         """Coroutines that have begun and not ended."""
         self._lanes: dict[int, int] = {}
         """Lanes of tasks, by the outermost frame of each."""
-        self._tasks: list[tuple[int, int]] = []
-        """Outermost frame and lane of the tasks that run, each in a loop that the one before it runs."""
-        self._awaits: dict[int, int] = {}
-        """Codes of the calls in which the tasks wait, by lane."""
+        self._tasks: list[tuple[int, int, int]] = []
+        """Outermost frame, lane and begin of the turn of the tasks that run, each in a loop that the one
+        before it runs.
+        """
+        self._awaits: dict[int, tuple[int, int]] = {}
+        """Codes and begins of the calls in which the tasks wait, by lane."""
+        self._held: list[tuple[str, int, int]] = []
+        """Long turns: function, begin and end of each."""
         self._names = AwaitNames(recorder)
 
     def begin(self, frame: FrameType) -> None:
@@ -246,23 +268,41 @@ class Turns:
         if code >= 0 and not (is_call and has_paused):
             self._extend((code + 1, now))
         if self._tasks and self._tasks[-1][0] == key:
-            self._leave_lane(has_paused, now)
+            self._leave_lane(frame.f_code, has_paused, now)
 
     def _enter_lane(self, key: int, now: int) -> tuple[int, ...]:
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = self._pool.take()
-        self._tasks.append((key, lane))
-        code = self._awaits.pop(lane, None)
-        return (SWITCHED - lane, now) if code is None else (SWITCHED - lane, now, code + 1, now)
+        self._tasks.append((key, lane, now))
+        awaited = self._awaits.pop(lane, None)
+        if awaited is None:
+            return SWITCHED - lane, now
+        code, since = awaited
+        is_held_up = self._held and self._held[-1][2] > since
+        return SWITCHED - lane, now, code + 1, self._note_held_up(since, now) if is_held_up else now
 
-    def _leave_lane(self, has_paused: bool, now: int) -> None:
-        key, lane = self._tasks.pop()
+    def _note_held_up(self, since: int, now: int) -> int:
+        """Note who kept the loop from a task that waited since then; return a time behind these notes."""
+        at = now + WITHIN_NS
+        for name, begun, ended in self._held:
+            number = self._recorder.counter_number(Pause.LOOP.counter(name))
+            if ended > since and number >= 0:
+                self._counters.extend((number, (ended - max(begun, since)) // 1000, at))
+        while (then := perf_counter_ns()) < at + WITHIN_NS:
+            pass
+        return then
+
+    def _leave_lane(self, function: CodeType, has_paused: bool, now: int) -> None:
+        key, lane, begun = self._tasks.pop()
+        if now - begun >= HELD_NS:
+            held = self._names.awaiter or function
+            self._held = [*self._held[1 - MOST_HELD :], (_in_module(held), begun, now)]
         code = self._names.taken()
         if not has_paused:
             del self._lanes[key]
             self._pool.free.append(lane)
         elif code >= 0:
-            self._awaits[lane] = code
+            self._awaits[lane] = code, now
             self._extend((code, now))
         self._extend((SWITCHED - (self._tasks[-1][1] if self._tasks else self._pool.current), now))

@@ -76,6 +76,8 @@ class ThreadBuffer:
         self._packed_work: list[bytes] = []
         self._moved = 0
         """Number of values that have left ``events``."""
+        self.is_described = False
+        """Whether the trace says which thread this is."""
 
     @property
     def recorded(self) -> int:
@@ -256,7 +258,7 @@ class Recorder:
         # Not by threading.current_thread: that makes an object for each thread that threading has not begun.
         if _thread.get_ident() == threading.main_thread().ident:
             return self._main
-        number = self._new_number()
+        number = self._free_number()
         self.of_thread.life = life = _Life()
         buffer = ThreadBuffer(number, weakref.ref(life), self._new_number)
         self._buffers.append(buffer)
@@ -264,12 +266,15 @@ class Recorder:
         self._note_name(buffer)
         return buffer
 
-    def _new_number(self) -> int:
-        """Return the number of a new thread, or of a further stack of the calling one."""
+    def _free_number(self) -> int:
         try:
-            number = self._free_numbers.popleft()
+            return self._free_numbers.popleft()
         except IndexError:
-            number = next(self._thread_numbers)
+            return next(self._thread_numbers)
+
+    def _new_number(self) -> int:
+        """Return the number of a further stack of the calling thread."""
+        number = self._free_number()
         self._metadata[number, "tid"] = str(threading.get_native_id())
         return number
 
@@ -490,12 +495,21 @@ class Recorder:
         for buffer in self._buffers.copy():
             # Asked before the rows are taken: rows that a living thread adds later are taken next time.
             has_ended = buffer.owner() is None
-            rows.append(buffer.take())
+            taken = buffer.take()
+            if taken.events or taken.comms or taken.counters:
+                rows.append(taken)
+                self._describe(buffer)
             self._note_name(buffer)
             if has_ended and buffer is not self._main:
                 self._buffers.remove(buffer)
                 self._free_numbers.extend((buffer.number, *buffer.lanes.numbers))
-        return [taken for taken in rows if taken.events or taken.comms or taken.counters]
+        return rows
+
+    def _describe(self, buffer: ThreadBuffer) -> None:
+        """Say which thread this is, now that it has rows: the time of one without is none of the trace's."""
+        if not buffer.is_described and buffer is not self._main:
+            self._metadata[buffer.number, "tid"] = str(buffer.native_id)
+        buffer.is_described = True
 
     def _note_name(self, buffer: ThreadBuffer) -> None:
         """Note the name that the program has given to a thread, also one that it gives it later."""

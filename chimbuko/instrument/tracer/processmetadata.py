@@ -7,7 +7,6 @@ import platform
 import shlex
 import socket
 import sys
-import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,7 +54,8 @@ def describe_process(start_us: int) -> dict[str, str]:
         "Timestamp": str(time.time_ns() // 1000),
         "UTC Time": datetime.now(UTC).isoformat(timespec="seconds"),
         "pid": str(os.getpid()),
-        "tid": str(threading.get_native_id()),
+        # Of the main thread; in a forked child a thread of ours asks.
+        "tid": str(os.getpid()),
     }
     return {key: value for key, value in described.items() if value}
 

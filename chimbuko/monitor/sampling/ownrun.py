@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from itertools import pairwise
 
 from chimbuko.monitor.procfs.task import TaskStat
 from chimbuko.monitor.sampling.procreader import read_once
@@ -35,6 +36,10 @@ _PARTS = frozenset(
     }
 )
 """Words behind the prefix, as far as the kernel keeps them."""
+
+
+_STARTERS = ("chimbuko", "python")
+"""Beginnings of the names of the process by which a user starts a run: that of our script, or Python's."""
 
 
 def is_title(name: str) -> bool:
@@ -76,7 +81,7 @@ class OwnRun:
     def __init__(self, own: int | None = None) -> None:
         self._own = os.getpid() if own is None else own
         self._known: dict[tuple[int, int], str] = {}
-        """Names in samples by pid and start, of those that have a title of ours."""
+        """Names in samples by pid and start, of those that may be of a run by their names."""
 
     def name_in_samples(self, stat: TaskStat, look_up: LookUp, watched: Collection[int]) -> str:
         """Return the name of a process in samples.
@@ -88,15 +93,22 @@ class OwnRun:
         watched
             The program's.
         """
-        if not is_title(stat.name):
+        if not stat.name.startswith(_STARTERS) or (not watched and not is_title(stat.name)):
             return stat.name
         key = stat.tid, stat.start_ticks
         if key not in self._known:
-            is_own = self._has(stat, look_up, watched)
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[key] = ITSELF if is_own else ANOTHER_RUN
+            self._known[key] = self._name(stat, look_up, watched)
         return self._known[key]
+
+    def _name(self, stat: TaskStat, look_up: LookUp, watched: Collection[int]) -> str:
+        if is_title(stat.name):
+            return ITSELF if self._has(stat, look_up, watched) else ANOTHER_RUN
+        # The command of a run has no title of ours: it has started the analysis, and the program.
+        has_begun = (self._root(look_up), stat.tid) in pairwise(_line(self._own, look_up))
+        is_own = has_begun and any(stat.tid in _line(pid, look_up) for pid in watched)
+        return ITSELF if is_own else stat.name
 
     def _has(self, stat: TaskStat, look_up: LookUp, watched: Collection[int]) -> bool:
         line = _line(stat.tid, look_up)

@@ -43,6 +43,7 @@ def test_what_is_no_drift_or_not_worth_it() -> None:
     assert drifts("step", 100.0, 0.5, 0.5) == []
     assert drifts("step", 100.0, 2.0, 0.5, run_us=CALLS * 100.0 * 100.0) == []
     assert drifts("MPI_Allreduce()", 100.0, 8.0, 0.5) == []
+    assert drifts("await sleep in server.handle", 100.0, 8.0, 0.5) == []
 
 
 def stretch(runtimes_us: Float64Array) -> Stretch:
@@ -60,6 +61,15 @@ def test_a_function_of_few_calls_that_becomes_slower_step_by_step() -> None:
     assert found.lost_us == pytest.approx(3.1e6, rel=0.02)
 
 
+@pytest.mark.parametrize("at", [1300, 1500, 1900])
+def test_a_drift_begins_and_costs_where_its_calls_do_also_within_a_stretch(at: int) -> None:
+    runtimes_us = np.where(np.arange(3000) < at, 1000.0, 2000.0)
+    parts = np.split(runtimes_us, [500, 900, 1990, 2500])
+    found = drift_over("phases", "solve", [stretch(part) for part in parts])
+    assert found is not None
+    assert (found.before, found.lost_us) == (at, pytest.approx(1000.0 * (3000 - at)))
+
+
 @given(
     st.integers(0, 1000), st.floats(5.0, 1e5), st.floats(0.0, 0.3), st.lists(st.integers(1, 400), max_size=9)
 )
@@ -67,6 +77,13 @@ def test_chance_is_no_drift(seed: int, median_us: float, spread: float, calls: l
     random = np.random.default_rng(seed)
     stretches = [stretch(median_us * random.lognormal(0.0, spread, number)) for number in calls]
     assert drift_over("heat", "relax", stretches) is None
+
+
+def test_a_few_long_calls_at_first_may_hide_where_a_drift_begins() -> None:
+    usual, slow, slower = (np.full(100, us) for us in (100.0, 150.0, 1000.0))
+    first = stretch(np.append(usual, [3000.0] * 4))
+    found = drift_over("heat", "relax", [first, stretch(usual), stretch(slow), stretch(slower)])
+    assert found is not None and found.before == 204
 
 
 def test_levels_phases_and_delays_are_no_drift() -> None:
@@ -78,5 +95,6 @@ def test_levels_phases_and_delays_are_no_drift() -> None:
     usual, slow = stretch(np.full(100, 100.0)), stretch(np.full(100, 200.0))
     assert drift_over("heat", "relax", [usual, slow, usual]) is None
     assert drift_over("heat", "MPI_Allreduce()", [usual, slow, slow]) is None
+    assert drift_over("server", "await sleep in server.handle", [usual, slow, slow]) is None
     assert drift_over("heat", "relax", [usual, slow, slow]) is not None
     assert drift_over("heat", "relax", []) is None

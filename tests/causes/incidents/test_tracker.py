@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
+from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.pauses import Pause
 from tests.causes.flagged import at, flag
 from tests.causes.stories import by_another_clock, delays_at_collectives, delays_of_neighbours
 
@@ -306,3 +308,25 @@ def test_who_is_flagged_stays_so_whatever_is_found_of_it_later() -> None:
     tracker.put([replace(unflagged(FIRST), excess_us=1.0)])
     assert tracker.update().incidents == []
     assert tracker.evidence.flags[FIRST.id] == FIRST
+
+
+def held_up(thread: int, begin_ms: float, end_ms: float, by: str = "server.handle") -> Flag:
+    waited_us = round(1000 * (min(end_ms, 310) - max(begin_ms, 10)))
+    counters = [(Pause.LOOP.counter(by), waited_us)]
+    one = flag("await sleep in server.handle", 0, begin_ms, end_ms, row=thread, counters=counters)
+    return replace(one, thread=thread)
+
+
+def test_tasks_that_wait_for_their_event_loop_are_one_delay_which_costs_their_thread_once() -> None:
+    waits = [held_up(2, 5, 312), held_up(3, 8, 314), held_up(4, 9, 311)]
+    later = held_up(2, 9, 311, by="server.flush")
+    (incident, other) = book_of([*waits, replace(later, id="0:0:1:99")]).update().incidents
+    assert (incident.kind, incident.flags, other.flags) == ("waited for event loop", 3, 1)
+    assert incident.cost_us == max(one.excess_us for one in waits)
+    held = "server.handle kept the event loop of rank 0 for 300 ms, for which 3 tasks waited"
+    assert sentence(incident).startswith(held)
+
+
+def test_a_task_that_awaits_spends_its_time_in_no_code_of_its_own() -> None:
+    (incident,) = book_of([flag("await sleep in server.handle", 0, 5, 312)]).update().incidents
+    assert incident.kind == "not explained"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chimbuko.core.pauses import Pause
 from chimbuko.instrument.hooks.codes import FOUND, SWITCHED
 from chimbuko.instrument.hooks.functions import SourceFiles
 from chimbuko.instrument.tracer.chunks import SEND, ThreadRows
@@ -172,3 +173,40 @@ def test_a_coroutine_is_one_call_in_the_lane_of_its_task_and_awaits_are_named(tm
     assert counts["await sleep in program.stubborn"] == 2
     assert counts["await outer in program.main"] == 1 and counts["await wait_for in program.main"] >= 1
     assert stream.open_timers() == []
+
+
+HELD_LOOP = """
+    import asyncio, time
+
+    def compute(seconds):
+        end = time.process_time() + seconds
+        while time.process_time() < end: pass
+
+    async def hold():
+        await asyncio.sleep(0.01)
+        compute(0.1)
+
+    async def wait(): await asyncio.sleep(0.02)
+
+    async def main(): await asyncio.gather(hold(), wait(), wait())
+
+    asyncio.run(main())
+    asyncio.run(wait())
+"""
+
+
+def test_tasks_say_who_kept_the_event_loop_from_them(tmp_path: Path) -> None:
+    done = run_traced(write_program(tmp_path, HELD_LOOP))
+    assert (done.returncode, done.stderr) == (0, "")
+    (stream,) = streams(tmp_path).values()
+    wanted = Pause.LOOP.counter("program.hold")
+    told = [row for row in stream.counters if stream.names.counters[row[3]] == wanted]
+    # The last one is of a loop of its own.
+    waits = sorted(
+        (call for call in stream.calls() if call.name == "await sleep in program.wait"),
+        key=lambda call: call.entry_us,
+    )
+    assert len(waits) == 3 and len(told) >= 2
+    for call in waits[:2]:
+        own = [int(row[4]) for row in told if row[2] == call.thread and call.entry_us < row[5] < call.exit_us]
+        assert len(own) == 1 and 90_000 <= own[0] <= call.exit_us - call.entry_us

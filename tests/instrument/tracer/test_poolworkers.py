@@ -54,3 +54,26 @@ def test_the_last_calls_of_workers_that_are_terminated_are_recorded(
 
 def test_a_worker_that_is_stuck_is_ended_all_the_same(tmp_path: Path) -> None:
     traced(tmp_path, STUCK)
+
+
+FORKED = """
+    import os, threading, time
+
+    def work(): time.sleep(0.3)
+
+    if os.fork() == 0:
+        threading.Thread(target=time.sleep, args=(1,), daemon=True).start()
+        work()
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_the_main_thread_of_a_forked_worker_is_known_by_its_id(tmp_path: Path) -> None:
+    """The stream of a child begins in a thread of ours: samples of nodes would be those of that one."""
+    traced(tmp_path, FORKED)
+    for stream in streams(tmp_path).values():
+        described = {key: value for (_, thread, key), value in stream.names.metadata.items() if thread == 0}
+        assert described["tid"] == described["pid"]
+        # Samples of a thread without calls would be time of the trace in which nobody computes.
+        assert not {thread for _, thread, key in stream.names.metadata if key == "tid"} - {0}

@@ -73,7 +73,9 @@ def recorded(function: Callable[..., object], *arguments: object) -> Iterator[Th
     found: list[ThreadBuffer] = []
 
     def begin() -> None:
-        found.append(ThreadBuffer(1, object, int))
+        buffer = ThreadBuffer(1, object, int)
+        buffer.events.extend((2, time.perf_counter_ns()))
+        found.append(buffer)
         function(*arguments)
 
     thread = threading.Thread(target=begin, daemon=True)
@@ -146,6 +148,18 @@ def test_of_a_thread_with_fast_calls_nothing_is_asked() -> None:
         buffer.events.extend((2, time.perf_counter_ns()))
         looks.look([buffer])
     assert not counters.names and not buffer.counters
+
+
+def test_of_a_thread_without_calls_nothing_is_told() -> None:
+    """Such as those that a pool of processes has for itself: it would lie outside of all calls."""
+    with recorded(nap) as buffer:
+        buffer.events.clear()
+        counters = Counters()
+        looks = StillThreads(counters)
+        for _ in range(3):
+            time.sleep(0.05)
+            looks.look([buffer])
+        assert not counters.names and not buffer.counters
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,9 @@ def test_who_awaits_is_asleep() -> None:
         assert (shares["asleep_us"], shares["computing_us"]) == (6e6, computing_us)
         assert [one.function for one in budget.functions] == ["aio.parse"]
         assert f"60 % {'asleep' if known else 'awaiting'}" in budget.sentence
+        assert budget.sentence.startswith("1 thread in 10 s")
+        tasks = make_budget(10e6, 5, 10e6, spent, 0.0, known, Lost())
+        assert tasks.sentence.startswith("5 threads and tasks in 10 s")
 
 
 def test_budget_is_a_sentence() -> None:
@@ -119,3 +122,13 @@ def test_functions_with_too_few_calls_are_a_line() -> None:
     assert [one.function for one in budget.not_judged] == ["setup", "main"]
     assert budget.not_judged_line == "2 functions, 3.10 s (5.2 %), with too few calls to compare: setup, main"
     assert make_budget(60e6, 1, 0.0, spent, 0.0, None, Lost(), []).not_judged_line == ""
+
+
+def test_threads_between_parallel_regions_wait_for_others_but_where_the_trace_was_lost() -> None:
+    spent = {"relax [{a.c} {3,0}]": 6e6, "OpenMP barrier solve [{a.c} {9,0}]": 1e6}
+    shares = shares_of(make_budget(5e6, 2, 10e6, spent, 0.0, None, Lost()))
+    assert (shares["threads_us"], shares["not_recorded_us"]) == (4e6, 0.0)
+    shares = shares_of(make_budget(5e6, 2, 10e6, spent, 0.0, None, Lost(), is_whole=False))
+    assert (shares["threads_us"], shares["not_recorded_us"]) == (1e6, 3e6)
+    shares = shares_of(make_budget(5e6, 2, 10e6, {"relax": 6e6}, 0.0, None, Lost()))
+    assert shares["not_recorded_us"] == 4e6

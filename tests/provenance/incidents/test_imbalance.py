@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimbuko.causes.incidents.sentence import recurrence_sentence
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.pathtable import PATH_TIME
 from chimbuko.core.calls.record import StreamHealth
-from chimbuko.provenance.incidents.imbalance import Unequal, unequal
+from chimbuko.provenance.incidents.imbalance import Unequal, late_start, unequal
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 from chimbuko.provenance.write.writer import Writer
@@ -72,3 +73,54 @@ def test_functions_with_the_same_slow_ranks_are_one_finding(writer: Writer, prov
     assert (one.kind, one.ranks, one.calls) == (RecurrenceKind.SLOW_RANKS, [3], 200)
     assert set(one.functions) == {"solve", "refine"}
     assert (one.factor, one.cost_us, one.usual_us) == pytest.approx((2.0, 2e6, 1e4))
+
+
+def test_who_comes_late_to_the_begin_of_mpi() -> None:
+    def start(*lengths_us: float) -> Unequal | None:
+        return late_start({rank: FunctionTime(1, us, 1) for rank, us in enumerate(lengths_us)})
+
+    assert start(1.48e6, 1.32e6, 0.3e6, 1.16e6) == Unequal((2,), 3, pytest.approx(0.94e6), 0.3e6)
+    assert start(0.3e6, 1.3e6) == Unequal((0,), 1, 1e6, 0.3e6)
+    assert start(0.3e6, 0.31e6, 1.3e6, 1.3e6, 1.3e6) == Unequal((0, 1), 3, 1e6, 0.3e6)
+    assert start(0.3e6, 0.3e6, 0.3e6, 1.2e6) is None, "one rank is slow in it"
+    assert start(0.3e6, 0.5e6, 0.5e6) is None, "ranks do not begin at the same moment"
+    assert start(0.01e6, 0.1e6, 0.1e6) is None and start(1e6) is None
+
+
+def write_ranks(writer: Writer, times: dict[str, list[float]], asleep: float = 0.0) -> None:
+    """Write a run with one call of each function on each rank, of which a share of the time was slept."""
+    paths = [
+        PathStatistics(
+            *(0, [name], 4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4, sum(us)),
+            *(sum(us), asleep * sum(us)),
+        )
+        for name, us in times.items()
+    ]
+    writer.write_statistics(RunStatistics({0: "heat"}, paths=paths))
+    for rank in range(4):
+        rows = [(-1, at, 1, us[rank]) for at, us in enumerate(times.values())]
+        health = StreamHealth(0, rank, "node7", "ended", 9, 0, 0, 400, 0, 0, {})
+        packed = PathTimes(list(times), np.array(rows, PATH_TIME).tobytes())
+        writer.write([make_batch(9, f"0:{rank}", health=health, paths=packed)])
+
+
+def test_a_late_rank_is_told_with_what_it_did_meanwhile(writer: Writer, provenance: Provenance) -> None:
+    start = [1.3e6, 1.3e6, 0.3e6, 1.3e6]
+    write_ranks(writer, {"MPI_Init()": start, "setup": [1.0, 1.0, 1e6, 1.0], "solve": [5e6] * 4})
+    (one,) = recurring(provenance)
+    assert recurrence_sentence(one) == (
+        "Rank 2 came to MPI_Init 1 s late, the time spent in setup before; 3 ranks waited there: "
+        "3 s lost in all."
+    )
+
+
+def test_workers_that_wait_for_work_are_no_slow_ranks(writer: Writer, provenance: Provenance) -> None:
+    """Two workers get little to do, and wait for more; else they sleep 4 s longer than the others."""
+    idle = [0.5e6, 0.5e6, 4.5e6, 4.5e6]
+    write_ranks(writer, {".TAU application": idle, "work": [5e6, 5e6, 1e6, 1e6]}, asleep=0.9)
+    assert recurring(provenance) == []
+
+
+def test_ranks_that_sleep_longer_and_end_later_are_slow(writer: Writer, provenance: Provenance) -> None:
+    write_ranks(writer, {"work": [1e6, 1e6, 1e6, 4e6]}, asleep=0.9)
+    assert [one.ranks for one in recurring(provenance)] == [[3]]

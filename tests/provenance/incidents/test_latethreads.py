@@ -26,6 +26,6 @@ def test_one_finding_for_each_barrier(writer: Writer, provenance: Provenance) ->
     said = {0: says(0, late, little), 1: says(1, LateThread(BARRIER, 3, 8, 200, 0.7, 1.3, 1e6))}
     for rank, metadata in said.items():
         writer.write([make_batch(1, f"0:{rank}", metadata=[metadata])])
-    (found,) = late_threads(provenance)
+    (found,) = late_threads(provenance, [])
     assert (found.kind, found.function, found.ranks) == (RecurrenceKind.LATE_THREADS, BARRIER, [0, 1])
     assert (found.by, found.factor, found.share, found.cost_us) == ("thread 3", 1.4, 0.85, 3e6)

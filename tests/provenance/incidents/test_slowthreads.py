@@ -10,7 +10,8 @@ import pytest
 from chimbuko.causes.incidents.sentence import recurrence_sentence
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.pathtable import PATH_TIME, THREAD_PATH_TIME
-from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.calls.record import Metadata, StreamHealth
+from chimbuko.core.statistics.latethreads import LATE_THREADS, LateThread, encode_late_threads
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
@@ -83,3 +84,30 @@ def test_who_sleeps_longer_only_waits_longer(writer: Writer, provenance: Provena
 def test_who_sleeps_longer_and_ends_later_is_slow(writer: Writer, provenance: Provenance) -> None:
     write(writer, {0: [(1e4, 1e4)] * 3 + [(2e4, 1e4)]}, asleep=0.9)
     assert [one.threads for one in recurring(provenance)] == [[3]]
+
+
+def test_threads_that_are_slow_in_something_else_are_findings_of_their_own(
+    writer: Writer, provenance: Provenance
+) -> None:
+    write(writer, {0: [(1e4, 2e4), (1e4, 2e4), (1e4, 5e4), (3e4, 2e4)]})
+    assert [(one.function, one.threads) for one in recurring(provenance)] == [("refine", [2]), ("solve", [3])]
+
+
+def test_what_a_barrier_waits_for_is_told_once(writer: Writer, provenance: Provenance) -> None:
+    write(writer, {0: [(1e4, 2e4), (1e4, 2e4), (1e4, 2e4), (3e4, 2e4)]})
+    late = [
+        LateThread(f"OpenMP barrier {name}", thread, 4, 100, 0.9, 3.0, 2e6)
+        for name, thread in (("a", 3), ("b", 1))
+    ]
+    said = Metadata(0, 0, 0, LATE_THREADS, encode_late_threads(late))
+    writer.write([make_batch(10, "0:0", metadata=[said])])
+    found = {(one.kind, one.by or one.threads[0]) for one in recurring(provenance)}
+    assert found == {(RecurrenceKind.SLOW_THREADS, 3), (RecurrenceKind.LATE_THREADS, "thread 1")}
+
+
+def test_a_main_thread_that_wakes_its_team_is_not_slow(
+    writer: Writer, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.FUNCTIONS", ["solve", "OpenMP parallel solve [{/a.c} {7,0}]"])
+    write(writer, {0: [(1e4, 5e3), (2e4, 1e3)]})
+    assert [one.functions for one in recurring(provenance)] == [["solve"]]

@@ -23,6 +23,7 @@ export const CAUSES = [
   {"id": "more calls", "colour": "program", "isWait": false, "isHeldUp": false, "text": "in more calls of {function} than usual"},
   {"id": "garbage collection", "colour": "program", "isWait": false, "isHeldUp": false, "text": "collecting garbage ({by})"},
   {"id": "import", "colour": "program", "isWait": false, "isHeldUp": false, "text": "importing {by}"},
+  {"id": "waited for event loop", "colour": "program", "isWait": false, "isHeldUp": false, "text": "waiting for the event loop, which {by} kept to itself"},
   {"id": "waited for lock", "colour": "program", "isWait": false, "isHeldUp": false, "text": "waiting for a lock ({by})"},
   {"id": "waited for interpreter", "colour": "program", "isWait": false, "isHeldUp": false, "text": "waiting for the interpreter (GIL), in which {by} ran in another thread"},
   {"id": "page faults", "colour": "node", "isWait": false, "isHeldUp": false, "text": "getting memory from the kernel, in {count page fault}"},
