@@ -32,6 +32,7 @@ from chimbuko.core.traceschema import (
     MPI_PREFIX,
     NOT_RECORDED,
     OPENMP_PREFIX,
+    RECORDED_AGAIN,
     UNRESOLVED,
 )
 from chimbuko.core.units import number_of
@@ -48,7 +49,12 @@ from chimbuko.instrument.recorder.layout import (
     OPENMP_COMMUNICATOR,
     Kind,
 )
-from chimbuko.instrument.recorder.leftout import call_counts, describe_left_out, describe_unseen
+from chimbuko.instrument.recorder.leftout import (
+    LeftOutAtTimes,
+    call_counts,
+    describe_left_out,
+    describe_unseen,
+)
 from chimbuko.instrument.recorder.library import INJECTION_VARIABLE
 from chimbuko.instrument.recorder.mappings import Mappings
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
@@ -183,8 +189,11 @@ class Recording:
         self._recorded = 0
         """Number of calls among them."""
         self._communicators = 0
-        self._left_out: list[Int64Array] = []
-        """Timers that were said to be left out at times, as they were said."""
+        self._left_out_at_times = LeftOutAtTimes(self.process)
+        self._left_out = np.empty(0, np.int64)
+        """Timers that are said to be left out at times."""
+        self._entries = {LEFT_OUT_AT_TIMES: 0, RECORDED_AGAIN: 0}
+        """Number of entries of the metadata that say so, and that it is over."""
         self._mappings = Mappings(self.process)
         self._balance = ThreadBalance()
         self._said: dict[tuple[int, str], str] = {}
@@ -245,7 +254,7 @@ class Recording:
                     self._annotated.note(ring.number("tid"), of_lane, lane)
         self._balance.close()
         self._write_annotated()
-        metadata = self._new_metadata()
+        metadata = self._new_metadata(now_ns)
         self._said |= metadata
         self._has_begun = True
         return Handover(now_ns, rows, timers, counters, metadata)
@@ -386,7 +395,7 @@ class Recording:
                 new[self._counters[number]] = self.process.name(number) or "unknown"
         return np.array([self._counters[number] for number in names.tolist()], np.int64)
 
-    def _new_metadata(self) -> dict[tuple[int, str], str]:
+    def _new_metadata(self, now_ns: int) -> dict[tuple[int, str], str]:
         found = {f"{MAPPED_FILE} {number}": line for number, line in self._mappings.take_new()}
         if not self._has_begun:
             found |= self._description()
@@ -395,9 +404,7 @@ class Recording:
         for row in known[self._communicators + 1 : count + 1]:
             found[f"Communicator {row['identity']}"] = f"{row['size']} ranks, here rank {row['rank']}"
         self._communicators = count
-        if len(left_out := self._newly_left_out()):
-            found[f"{LEFT_OUT_AT_TIMES}{len(self._left_out)}"] = " ".join(map(str, left_out.tolist()))
-            self._left_out.append(left_out)
+        found |= self._newly_left_out(now_ns)
         threads = {
             (lane, key): value
             for lane, ring in self._new_threads.items()
@@ -414,19 +421,26 @@ class Recording:
         name = f"GPU {device}, stream {queue}"
         return {f"{maker} Device": device, f"{maker} Stream": queue, THREAD_NAME: name}
 
-    def _newly_left_out(self) -> Int64Array:
-        """Return timers of which calls may be missing in the events that were taken, and of which that was
-        not said yet.
+    def _newly_left_out(self, now_ns: int) -> dict[str, str]:
+        """Return metadata with the timers of which calls may be missing in the events that were taken, as far
+        as that was not said yet, and those of which that is over.
         """
-        table = self.process.field("functions")
-        is_out = table["out_ns"] > 0
-        if not is_out.any():
-            return np.empty(0, np.int64)
-        is_said = np.isin(self._keys, table["key"][is_out])
+        is_out = self._left_out_at_times.look(self._sound_rings(), now_ns)
+        keys = self.process.field("functions")["key"]
+        is_of_these = np.isin(self._keys, keys[is_out])
         if is_out[0]:
             # All functions without a row of their own.
-            is_said |= ~np.isin(self._keys, table["key"])
-        return np.setdiff1d(self._timers_of_keys[is_said], np.concatenate([*self._left_out, []]))
+            is_of_these |= ~np.isin(self._keys, keys)
+        before, self._left_out = self._left_out, self._timers_of_keys[is_of_these]
+        found = {}
+        for key, timers in (
+            (LEFT_OUT_AT_TIMES, np.setdiff1d(self._left_out, before)),
+            (RECORDED_AGAIN, np.setdiff1d(before, self._left_out)),
+        ):
+            if len(timers):
+                found[f"{key}{self._entries[key]}"] = " ".join(map(str, timers.tolist()))
+                self._entries[key] += 1
+        return found
 
     def _description(self) -> dict[str, str]:
         process = self.process
