@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from chimbuko.capture.symbols.maps import MAPPED_FILE, parse_maps
 from chimbuko.capture.symbols.resolver import Resolver
-from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
+from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array, distinct
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.redaction import without_secrets
 from chimbuko.core.sourcecensus import CALL_COUNTS
@@ -95,7 +95,7 @@ class _Lanes:
         lanes = _filled(events["tag"].astype(np.int64), says_lane, self._present)
         self._present = int(lanes[-1])
         is_kept = kinds != Kind.LANE
-        for lane in np.unique(lanes[is_kept]).tolist():
+        for lane in distinct(lanes[is_kept]).tolist():
             of_lane = events[is_kept & (lanes == lane)]
             is_earlier = (of_lane["kind"] == Kind.EXIT) & (of_lane["request"] == LEFT_EARLIER)
             if is_earlier.any():
@@ -123,7 +123,7 @@ class NativeThreads:
         threads = _filled(events["value"].astype(np.int64), is_new, self._present)
         self._present = int(threads[-1])
         is_kept = events["kind"] != Kind.LANE
-        for thread in np.unique(threads[is_kept]).tolist():
+        for thread in distinct(threads[is_kept]).tolist():
             yield thread, events[is_kept & (threads == thread)]
 
 
@@ -190,12 +190,14 @@ class Recording:
         """Number of calls among them."""
         self._communicators = 0
         self._left_out_at_times = LeftOutAtTimes(self.process)
-        self._left_out = np.empty(0, np.int64)
+        self._left_out: set[int] = set()
         """Timers that are said to be left out at times."""
         self._entries = {LEFT_OUT_AT_TIMES: 0, RECORDED_AGAIN: 0}
         """Number of entries of the metadata that say so, and that it is over."""
         self._mappings = Mappings(self.process)
         self._balance = ThreadBalance()
+        self._has_openmp = False
+        """Whether constructs of OpenMP were among the calls."""
         self._said: dict[tuple[int, str], str] = {}
         self.problems: list[str] = []
         """Lines that say what is wrong with the files."""
@@ -249,7 +251,8 @@ class Recording:
             self._taken += len(events)
             for lane, of_lane in self._by_lane(name, ring, events):
                 rows.append(self._rows(lane, of_lane, timers, counters))
-                self._balance.note(lane, of_lane)
+                if self._has_openmp:
+                    self._balance.note(lane, of_lane)
                 if self._annotated is not None:
                     self._annotated.note(ring.number("tid"), of_lane, lane)
         self._balance.close()
@@ -350,14 +353,15 @@ class Recording:
     def _timers(self, keys: UInt64Array, new: dict[int, str]) -> Int64Array:
         """Return the timers of functions by their keys; the names of new ones are added to ``new``."""
         at = np.searchsorted(self._keys, keys)
-        known = at < len(self._keys)
-        known[known] = self._keys[at[known]] == keys[known]
-        if not known.all():
-            for key in np.unique(keys[~known]).tolist():
-                number = len(self._keys) + ROOT_TIMER + 1
-                place = int(np.searchsorted(self._keys, np.uint64(key)))
-                self._keys = np.insert(self._keys, place, np.uint64(key))
-                self._timers_of_keys = np.insert(self._timers_of_keys, place, number)
+        is_known = np.append(self._keys, np.uint64(0))[at] == keys
+        if not is_known.all():
+            fresh = distinct(keys[~is_known])
+            numbers = np.arange(len(self._keys), len(self._keys) + len(fresh)) + ROOT_TIMER + 1
+            places = np.searchsorted(self._keys, fresh)
+            self._keys = np.insert(self._keys, places, fresh)
+            self._timers_of_keys = np.insert(self._timers_of_keys, places, numbers)
+            self._has_openmp |= bool(((fresh & (NAMED | OPENMP)) == OPENMP).any())
+            for key, number in zip(fresh.tolist(), numbers.tolist(), strict=True):
                 new[number] = self.name_of(key)
                 if self._annotated is not None and (noted := self._noted_name(key)):
                     self._annotated.add(key, noted)
@@ -388,7 +392,7 @@ class Recording:
         return parse_name(name) or AnnotatedName(Advice(), os.path.basename(self.executable), 0, name)
 
     def _counter_numbers(self, names: Int64Array, new: dict[int, str]) -> Int64Array:
-        for number in np.unique(names).tolist():
+        for number in distinct(names).tolist():
             if number not in self._counters:
                 # Counter 0 is TAU's TIME.
                 self._counters[number] = len(self._counters) + 1
@@ -426,20 +430,23 @@ class Recording:
         as that was not said yet, and those of which that is over.
         """
         is_out = self._left_out_at_times.look(self._sound_rings(), now_ns)
+        if not self._left_out and not is_out.any():
+            return {}
         keys = self.process.field("functions")["key"]
-        is_of_these = np.isin(self._keys, keys[is_out])
+        out = {int(key) for key in keys[is_out]}
         if is_out[0]:
             # All functions without a row of their own.
-            is_of_these |= ~np.isin(self._keys, keys)
-        before, self._left_out = self._left_out, self._timers_of_keys[is_of_these]
+            out |= set(self._keys.tolist()).difference(keys.tolist())
+        known = zip(self._keys.tolist(), self._timers_of_keys.tolist(), strict=True)
+        before, self._left_out = self._left_out, {timer for key, timer in known if key in out}
         found = {}
-        for key, timers in (
-            (LEFT_OUT_AT_TIMES, np.setdiff1d(self._left_out, before)),
-            (RECORDED_AGAIN, np.setdiff1d(before, self._left_out)),
+        for what, timers in (
+            (LEFT_OUT_AT_TIMES, self._left_out - before),
+            (RECORDED_AGAIN, before - self._left_out),
         ):
-            if len(timers):
-                found[f"{key}{self._entries[key]}"] = " ".join(map(str, timers.tolist()))
-                self._entries[key] += 1
+            if timers:
+                found[f"{what}{self._entries[what]}"] = " ".join(map(str, sorted(timers)))
+                self._entries[what] += 1
         return found
 
     def _description(self) -> dict[str, str]:
