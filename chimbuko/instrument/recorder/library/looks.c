@@ -35,9 +35,8 @@ _Static_assert(FUNCTIONS == (int)MOST_FUNCTIONS, "each function has an estimate"
 enum {
     CREDIT = 64,      /* calls that a function takes at a time */
     FIRST_CREDIT = 16,
-    BURST_LOOKS = 1,  /* whose calls may come at once, where none were looked at before: at 2 % a sixth of a ring */
-    UNSPENT_LOOKS = 3, /* whose calls may come until the second look: nothing was left out for long before it */
-    OTHERS_SHARE = 3,  /* of the pool, for each that one function takes of it */
+    BURST_LOOKS = 2,  /* whose calls may come at once, where none were looked at before: at 2 % a third of a ring */
+    UNSPENT_LOOKS = 2, /* whose calls may come until the second look: another third, as it may not be empty yet */
     QUIET_LOOKS = 10, /* until the thread sleeps */
     MOST_NOTINGS = 8  /* of a function's call sites, without any that could be disarmed */
 };
@@ -130,8 +129,7 @@ static void fill_pool(uint32_t threads, uint32_t looks)
 
 void add_thread_to_pool(void) { atomic_fetch_add(&pool, (int64_t)calls_of(&budget, 1) * BURST_LOOKS); }
 
-/* Take as many calls from the pool as one does at a time, but such that more are left for others. With half for each,
- * HPCG's set-up left none for the solver's first functions, which all counted as left out at times from then on. */
+/* Take as many calls from the pool as one does at a time, but no more in all than are left for others. */
 static bool take_from_pool(struct function *function)
 {
     uint32_t number = atomic_load(&pool_number);
@@ -139,7 +137,7 @@ static bool take_from_pool(struct function *function)
         function->pool_number = number;
         function->taken = 0;
     }
-    if (atomic_fetch_sub(&pool, CREDIT) < CREDIT + OTHERS_SHARE * (int64_t)function->taken) {
+    if (atomic_fetch_sub(&pool, CREDIT) < CREDIT + (int64_t)function->taken) {
         atomic_fetch_add(&pool, CREDIT);
         return false;
     }
