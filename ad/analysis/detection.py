@@ -15,27 +15,31 @@ from chimbuko.ad.calls.selection import NO_ROWS, Selection
 from chimbuko.ad.calls.stacks import MAIN_THREAD, CallStacks
 from chimbuko.ad.detectors import Verdicts, make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
-from chimbuko.ad.detectors.robust import FEW_LEAST_US
+from chimbuko.ad.detectors.robust import FEW_LEAST_US, FEW_TIMES
 from chimbuko.ad.kernels import label
 from chimbuko.ad.kernels.leftout import add_to_callers
 from chimbuko.ad.kernels.stack import NONE, PARTLY
 from chimbuko.core.arrays import BoolArray, Float64Array, Int32Array, Int64Array, Rows, grown
 from chimbuko.core.config import LEAST_CALLS, AnalysisConfig
-from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, StreamNames
+from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, RECORDED_AGAIN, StreamNames
 
 _NONE = np.empty(0, np.int64)
+MAY_BE_LONG_US = 10_000.0
+"""Runtime from which a call of a function with few calls is recorded, if it takes ``FEW_TIMES`` as long as
+usual: HPCG's delays were missed in a function that has 30 calls at the time and 70 in the end.
+"""
 
 
 class LeftOutCallees:
     """Functions that are left out at times: their time always counts as their callers' own.
 
     So a caller's own time means the same while they are recorded and while they are not. It means something
-    else than before when one of them begins to be left out, which each does once.
+    else than before when one of them begins to be left out, which each does twice at most, or no longer is.
     """
 
     def __init__(self) -> None:
-        self._said = 0
-        """Number of entries of the stream's metadata that were read."""
+        self._said = self._said_again = 0
+        """Number of entries of the stream's metadata that were read, of either kind."""
         self.is_left_out = np.zeros(0, np.uint8)
         """Whether each function is left out at times, uint8[timers]."""
         self.is_caller = np.zeros(0, np.uint8)
@@ -47,11 +51,13 @@ class LeftOutCallees:
 
         ``paths`` are those of the steps before.
         """
-        new = self._newly_said(stacks, names)
+        again, self._said_again = _timers_said(stacks, names, RECORDED_AGAIN, self._said_again)
+        new, self._said = _timers_said(stacks, names, LEFT_OUT_AT_TIMES, self._said)
         if not self._said:
             return _NONE
         self.is_left_out = grown(self.is_left_out, stacks.timers)
         self.is_caller = grown(self.is_caller, stacks.timers)
+        no_longer = self._end(again, paths)
         self.is_left_out[new] = 1
         was_caller = self.is_caller.copy()
         begins = np.zeros(len(self.is_left_out), np.bool_)
@@ -61,16 +67,19 @@ class LeftOutCallees:
             found = self.is_caller > was_caller
             changed |= found | paths.callers(found & (self.is_left_out != 0), self.is_left_out)
         self.is_caller |= changed
+        changed |= no_longer
         open_before = stacks.calls[: stacks.carried]
         open_before["doubts"][changed[open_before["function"]]] |= PARTLY
         return changed.nonzero()[0]
 
-    def _newly_said(self, stacks: CallStacks, names: StreamNames) -> Int64Array:
-        new: set[int] = set()
-        while text := names.metadata.get((stacks.rank, MAIN_THREAD, f"{LEFT_OUT_AT_TIMES}{self._said}")):
-            new |= {int(word) for word in text.split() if word.isdecimal()}
-            self._said += 1
-        return np.array(sorted(timer for timer in new if timer < stacks.timers), np.int64)
+    def _end(self, timers: Int64Array, paths: CallPaths) -> BoolArray:
+        """Note that these functions are no longer left out; return which functions had their time."""
+        ends = np.zeros(len(self.is_left_out), np.bool_)
+        ends[timers] = self.is_left_out[timers] != 0
+        had = paths.callers(ends, self.is_left_out)
+        self.is_left_out[ends] = 0
+        self.is_caller[had] = paths.callers(self.is_left_out != 0, self.is_left_out)[had]
+        return had
 
     def are_left_out(self, calls: Rows) -> BoolArray:
         """Return whether the function of each call is left out at times, bool[calls]."""
@@ -155,22 +164,25 @@ class Detection:
         return completed, self._select(stacks, timers, marks)
 
     def _longest_of_few(self, stacks: CallStacks, timers: Timers) -> Int32Array:
-        """Return calls that the calls of other ranks may show to be abnormal, once these are known: of
-        functions with too few calls to judge yet, those that are the longest so far.
+        """Return calls that later ones, or those of other ranks, may show to be abnormal: of functions with
+        too few calls to judge yet, those that are the longest so far or unusually long.
         """
         longest_us = self.statistics.extremes[timers, 1]
-        timers = timers[(longest_us >= FEW_LEAST_US) & (self.limits.is_judged[timers] != 0)]
+        timers = timers[(longest_us >= MAY_BE_LONG_US) & (self.limits.is_judged[timers] != 0)]
         if not len(timers):
             return NO_ROWS
         judged = self.schema.slices["inclusive_us" if self._use_inclusive else "exclusive_us"]
-        maximum_us = self.statistics.known(timers)[:, judged.stop - 1]
         longest_us = self.statistics.extremes[timers, 1]
+        most_us = self.statistics.known(timers)[:, judged.stop - 1]
+        is_longest = longest_us >= np.maximum(most_us, FEW_LEAST_US)
+        unusual_us = np.maximum(FEW_TIMES * self.limits.expected_us[timers], MAY_BE_LONG_US)
+        from_us = np.where(is_longest, np.minimum(longest_us, unusual_us), unusual_us)
+        is_long = longest_us >= from_us
         calls = stacks.calls[: stacks.count]
         runtimes_us = np.where((calls["exit"] != 0) & (calls["doubts"] == 0), self._runtimes_us(calls), -1.0)
         found = [
-            np.flatnonzero((calls["function"] == timer) & (runtimes_us == us))[:1]
-            for timer, us, most_us in zip(timers.tolist(), longest_us, maximum_us, strict=True)
-            if us >= most_us
+            np.flatnonzero((calls["function"] == timer) & (runtimes_us >= us))
+            for timer, us in zip(timers[is_long].tolist(), from_us[is_long], strict=True)
         ]
         return np.concatenate([NO_ROWS, *found]).astype(np.int32)
 
@@ -257,6 +269,17 @@ class Detection:
             for timer, name in names.timers.items():
                 if timer < timers:
                     self.limits.name(timer, name)
+
+
+def _timers_said(stacks: CallStacks, names: StreamNames, key: str, said: int) -> tuple[Int64Array, int]:
+    """Return timers, ascending, of the entries of a stream's metadata behind the first ``said`` ones, and the
+    number of all entries.
+    """
+    new: set[int] = set()
+    while text := names.metadata.get((stacks.rank, MAIN_THREAD, f"{key}{said}")):
+        new |= {int(word) for word in text.split() if word.isdecimal()}
+        said += 1
+    return np.array(sorted(timer for timer in new if timer < stacks.timers), np.int64), said
 
 
 def _without(rows: Int32Array, *others: Int32Array) -> Int32Array:

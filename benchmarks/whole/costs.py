@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -165,13 +166,14 @@ class _Samples:
 def _below(root: int) -> list[int]:
     """All processes below one."""
     found: list[int] = []
-    for task in Path(f"/proc/{root}/task").glob("*/children"):
-        try:
-            children = list(map(int, task.read_text().split()))
-        except OSError:
-            continue
-        for child in children:
-            found += [child, *_below(child)]
+    # The process may end meanwhile, and so may any of its threads.
+    with suppress(OSError):
+        for task in Path(f"/proc/{root}/task").glob("*/children"):
+            children: list[int] = []
+            with suppress(OSError):
+                children = list(map(int, task.read_text().split()))
+            for child in children:
+                found += [child, *_below(child)]
     return found
 
 

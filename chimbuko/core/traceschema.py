@@ -58,6 +58,11 @@ LEFT_OUT_AT_TIMES: Final = "Timers Left Out at Times "
 blanks, of which from this step on calls may be missing.
 """
 
+RECORDED_AGAIN: Final = "Timers Recorded Again "
+"""Beginning of the keys of metadata of our recorder, as above: timers that were left out, and whose calls are
+all there since a second before this step.
+"""
+
 NOT_RECORDED: Final = "Not Recorded"
 """Key of metadata of our recorders: what they did not record, although they were to."""
 

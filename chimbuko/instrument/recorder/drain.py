@@ -71,7 +71,8 @@ LOOK_PERIOD_S = 0.1
 and in more than a second at the rates of real programs."""
 DRAIN_PERIOD_S = 0.4
 """Longest time until the rings are emptied: each time costs some 0.5 ms, however few events there are."""
-EMPTY_ABOVE = 0.25
+EMPTY_ABOVE = 0.125
+"""Fill level from which they are emptied at the next look: a step may then take 0.4 s to be written."""
 LINGER_S = 0.3
 """Time for which the drain stays while no process is recorded: one may be about to begin."""
 RANK_PATIENCE_S = 5.0

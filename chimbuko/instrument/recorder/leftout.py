@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.core.arrays import Int64Array, UInt64Array
+from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
 from chimbuko.core.sourcecensus import LEFT_OUT, UNCOUNTED
 from chimbuko.core.units import number_of
 from chimbuko.instrument.recorder.layout import FUNCTIONS, OPENMP
@@ -23,11 +23,48 @@ _TOO_DEEP = "nested too deeply"
 _INTERRUPTING = "of signals' handlers that came while an event was written"
 _STACKLESS = "on more stacks than there are lanes for"
 _MOST_DROPPED = 5
+QUIET_NS = 1_000_000_000
+"""Time without a call that is not recorded, after which a function counts as recorded again: ten looks."""
 
 
 def summed(counts: Iterable[UInt64Array]) -> Int64Array:
     """Return the sum of counts of rings by the rows of functions."""
     return sum((count.astype(np.int64) for count in counts), np.zeros(FUNCTIONS, np.int64))
+
+
+class LeftOutAtTimes:
+    """Functions of which calls may be missing in what is taken, by their rows in the file of the process.
+
+    One that was left out for a moment, as when the next phase of a program began, is recorded again after a
+    while without such calls, so that its callers are judged by their own time alone. The next time it stays.
+    """
+
+    def __init__(self, process: ProcessFile) -> None:
+        self._process = process
+        self._is_out = np.zeros(FUNCTIONS, np.bool_)
+        self._has_ended = np.zeros(FUNCTIONS, np.bool_)
+        self._calls = np.zeros(FUNCTIONS, np.int64)
+        """Calls of each that were not recorded."""
+        self._changed_ns = np.zeros(FUNCTIONS, np.int64)
+        """Time at which there were more of them."""
+
+    def look(self, rings: Sequence[Ring], now_ns: int) -> BoolArray:
+        """Return which are left out at times, bool[rows], after the events of the rings were taken."""
+        table = self._process.field("functions")
+        (rows,) = np.nonzero(table["out_ns"] > 0)
+        calls = np.zeros(len(rows), np.int64)
+        for ring in rings:
+            calls += (ring.left_out()[rows] + ring.dropped()[rows]).astype(np.int64)
+        is_first = ~self._is_out[rows] & ~self._has_ended[rows]
+        has_changed = is_first | (calls != self._calls[rows])
+        self._calls[rows] = calls
+        self._is_out[rows[has_changed]] = True
+        self._changed_ns[rows[has_changed]] = now_ns
+        # Calls that are disarmed are not counted. Row 0 is for all functions without one.
+        is_counted = (table["uncounted_ns"][rows] == 0) & (rows > 0)
+        is_over = is_counted & ~self._has_ended[rows] & (now_ns - self._changed_ns[rows] >= QUIET_NS)
+        self._is_out[rows[is_over]], self._has_ended[rows[is_over]] = False, True
+        return self._is_out
 
 
 def describe_left_out(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf) -> str:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from chimbuko.capture.symbols.maps import MAPPED_FILE, parse_maps
 from chimbuko.capture.symbols.resolver import Resolver
-from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
+from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array, distinct
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.redaction import without_secrets
 from chimbuko.core.sourcecensus import CALL_COUNTS
@@ -32,6 +32,7 @@ from chimbuko.core.traceschema import (
     MPI_PREFIX,
     NOT_RECORDED,
     OPENMP_PREFIX,
+    RECORDED_AGAIN,
     UNRESOLVED,
 )
 from chimbuko.core.units import number_of
@@ -48,7 +49,12 @@ from chimbuko.instrument.recorder.layout import (
     OPENMP_COMMUNICATOR,
     Kind,
 )
-from chimbuko.instrument.recorder.leftout import call_counts, describe_left_out, describe_unseen
+from chimbuko.instrument.recorder.leftout import (
+    LeftOutAtTimes,
+    call_counts,
+    describe_left_out,
+    describe_unseen,
+)
 from chimbuko.instrument.recorder.library import INJECTION_VARIABLE
 from chimbuko.instrument.recorder.mappings import Mappings
 from chimbuko.instrument.recorder.mpi import is_mpi, needed_libraries
@@ -89,7 +95,7 @@ class _Lanes:
         lanes = _filled(events["tag"].astype(np.int64), says_lane, self._present)
         self._present = int(lanes[-1])
         is_kept = kinds != Kind.LANE
-        for lane in np.unique(lanes[is_kept]).tolist():
+        for lane in distinct(lanes[is_kept]).tolist():
             of_lane = events[is_kept & (lanes == lane)]
             is_earlier = (of_lane["kind"] == Kind.EXIT) & (of_lane["request"] == LEFT_EARLIER)
             if is_earlier.any():
@@ -117,7 +123,7 @@ class NativeThreads:
         threads = _filled(events["value"].astype(np.int64), is_new, self._present)
         self._present = int(threads[-1])
         is_kept = events["kind"] != Kind.LANE
-        for thread in np.unique(threads[is_kept]).tolist():
+        for thread in distinct(threads[is_kept]).tolist():
             yield thread, events[is_kept & (threads == thread)]
 
 
@@ -183,10 +189,15 @@ class Recording:
         self._recorded = 0
         """Number of calls among them."""
         self._communicators = 0
-        self._left_out: list[Int64Array] = []
-        """Timers that were said to be left out at times, as they were said."""
+        self._left_out_at_times = LeftOutAtTimes(self.process)
+        self._left_out: set[int] = set()
+        """Timers that are said to be left out at times."""
+        self._entries = {LEFT_OUT_AT_TIMES: 0, RECORDED_AGAIN: 0}
+        """Number of entries of the metadata that say so, and that it is over."""
         self._mappings = Mappings(self.process)
         self._balance = ThreadBalance()
+        self._has_openmp = False
+        """Whether constructs of OpenMP were among the calls."""
         self._said: dict[tuple[int, str], str] = {}
         self.problems: list[str] = []
         """Lines that say what is wrong with the files."""
@@ -240,12 +251,13 @@ class Recording:
             self._taken += len(events)
             for lane, of_lane in self._by_lane(name, ring, events):
                 rows.append(self._rows(lane, of_lane, timers, counters))
-                self._balance.note(lane, of_lane)
+                if self._has_openmp:
+                    self._balance.note(lane, of_lane)
                 if self._annotated is not None:
                     self._annotated.note(ring.number("tid"), of_lane, lane)
         self._balance.close()
         self._write_annotated()
-        metadata = self._new_metadata()
+        metadata = self._new_metadata(now_ns)
         self._said |= metadata
         self._has_begun = True
         return Handover(now_ns, rows, timers, counters, metadata)
@@ -341,14 +353,15 @@ class Recording:
     def _timers(self, keys: UInt64Array, new: dict[int, str]) -> Int64Array:
         """Return the timers of functions by their keys; the names of new ones are added to ``new``."""
         at = np.searchsorted(self._keys, keys)
-        known = at < len(self._keys)
-        known[known] = self._keys[at[known]] == keys[known]
-        if not known.all():
-            for key in np.unique(keys[~known]).tolist():
-                number = len(self._keys) + ROOT_TIMER + 1
-                place = int(np.searchsorted(self._keys, np.uint64(key)))
-                self._keys = np.insert(self._keys, place, np.uint64(key))
-                self._timers_of_keys = np.insert(self._timers_of_keys, place, number)
+        is_known = np.append(self._keys, np.uint64(0))[at] == keys
+        if not is_known.all():
+            fresh = distinct(keys[~is_known])
+            numbers = np.arange(len(self._keys), len(self._keys) + len(fresh)) + ROOT_TIMER + 1
+            places = np.searchsorted(self._keys, fresh)
+            self._keys = np.insert(self._keys, places, fresh)
+            self._timers_of_keys = np.insert(self._timers_of_keys, places, numbers)
+            self._has_openmp |= bool(((fresh & (NAMED | OPENMP)) == OPENMP).any())
+            for key, number in zip(fresh.tolist(), numbers.tolist(), strict=True):
                 new[number] = self.name_of(key)
                 if self._annotated is not None and (noted := self._noted_name(key)):
                     self._annotated.add(key, noted)
@@ -379,14 +392,14 @@ class Recording:
         return parse_name(name) or AnnotatedName(Advice(), os.path.basename(self.executable), 0, name)
 
     def _counter_numbers(self, names: Int64Array, new: dict[int, str]) -> Int64Array:
-        for number in np.unique(names).tolist():
+        for number in distinct(names).tolist():
             if number not in self._counters:
                 # Counter 0 is TAU's TIME.
                 self._counters[number] = len(self._counters) + 1
                 new[self._counters[number]] = self.process.name(number) or "unknown"
         return np.array([self._counters[number] for number in names.tolist()], np.int64)
 
-    def _new_metadata(self) -> dict[tuple[int, str], str]:
+    def _new_metadata(self, now_ns: int) -> dict[tuple[int, str], str]:
         found = {f"{MAPPED_FILE} {number}": line for number, line in self._mappings.take_new()}
         if not self._has_begun:
             found |= self._description()
@@ -395,9 +408,7 @@ class Recording:
         for row in known[self._communicators + 1 : count + 1]:
             found[f"Communicator {row['identity']}"] = f"{row['size']} ranks, here rank {row['rank']}"
         self._communicators = count
-        if len(left_out := self._newly_left_out()):
-            found[f"{LEFT_OUT_AT_TIMES}{len(self._left_out)}"] = " ".join(map(str, left_out.tolist()))
-            self._left_out.append(left_out)
+        found |= self._newly_left_out(now_ns)
         threads = {
             (lane, key): value
             for lane, ring in self._new_threads.items()
@@ -414,19 +425,29 @@ class Recording:
         name = f"GPU {device}, stream {queue}"
         return {f"{maker} Device": device, f"{maker} Stream": queue, THREAD_NAME: name}
 
-    def _newly_left_out(self) -> Int64Array:
-        """Return timers of which calls may be missing in the events that were taken, and of which that was
-        not said yet.
+    def _newly_left_out(self, now_ns: int) -> dict[str, str]:
+        """Return metadata with the timers of which calls may be missing in the events that were taken, as far
+        as that was not said yet, and those of which that is over.
         """
-        table = self.process.field("functions")
-        is_out = table["out_ns"] > 0
-        if not is_out.any():
-            return np.empty(0, np.int64)
-        is_said = np.isin(self._keys, table["key"][is_out])
+        is_out = self._left_out_at_times.look(self._sound_rings(), now_ns)
+        if not self._left_out and not is_out.any():
+            return {}
+        keys = self.process.field("functions")["key"]
+        out = {int(key) for key in keys[is_out]}
         if is_out[0]:
             # All functions without a row of their own.
-            is_said |= ~np.isin(self._keys, table["key"])
-        return np.setdiff1d(self._timers_of_keys[is_said], np.concatenate([*self._left_out, []]))
+            out |= set(self._keys.tolist()).difference(keys.tolist())
+        known = zip(self._keys.tolist(), self._timers_of_keys.tolist(), strict=True)
+        before, self._left_out = self._left_out, {timer for key, timer in known if key in out}
+        found = {}
+        for what, timers in (
+            (LEFT_OUT_AT_TIMES, self._left_out - before),
+            (RECORDED_AGAIN, before - self._left_out),
+        ):
+            if timers:
+                found[f"{what}{self._entries[what]}"] = " ".join(map(str, sorted(timers)))
+                self._entries[what] += 1
+        return found
 
     def _description(self) -> dict[str, str]:
         process = self.process

@@ -151,7 +151,9 @@ class Ring:
             raise TraceFormatError(f"{self.path}: damaged: its positions cannot be true")
         first, count = self._read % len(self._events), written - self._read
         until_end = self._events[first : first + count]
-        taken = np.concatenate((until_end, self._events[: count - len(until_end)]))
+        # As bytes: numpy joins rows field by field, which takes ten times as long.
+        parts = until_end, self._events[: count - len(until_end)]
+        taken: Events = np.concatenate([part.view(np.uint8) for part in parts]).view(EVENT)
         if count and not _are_possible(taken):
             raise TraceFormatError(f"{self.path}: damaged: it holds what is no event")
         self._read = written

@@ -14,7 +14,7 @@ from chimbuko.core.calls.recordarrays import unpack
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import PROFILE
-from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, StreamNames, TraceStep
+from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, RECORDED_AGAIN, StreamNames, TraceStep
 
 RANK = 1
 MAIN, SOLVE, PART, LEAF = range(4)
@@ -78,11 +78,13 @@ class Program:
                 self.call_solve()
             self.end_step()
 
-    def begin_leaving_out(self, *functions: int) -> None:
+    def begin_leaving_out(self, *functions: int, kind: str = LEFT_OUT_AT_TIMES) -> None:
         """From the next step on."""
-        number = sum(key.startswith(LEFT_OUT_AT_TIMES) for _, _, key in self.names.metadata)
-        said = " ".join(map(str, functions))
-        self.names.metadata[RANK, 0, f"{LEFT_OUT_AT_TIMES}{number}"] = said
+        number = sum(key.startswith(kind) for _, _, key in self.names.metadata)
+        self.names.metadata[RANK, 0, f"{kind}{number}"] = " ".join(map(str, functions))
+
+    def end_leaving_out(self, *functions: int) -> None:
+        self.begin_leaving_out(*functions, kind=RECORDED_AGAIN)
 
     def take_flags(self) -> list[tuple[str, int]]:
         """Function and time lost of each call that was flagged, in ms."""
@@ -173,6 +175,30 @@ def test_callers_over_callees_that_are_left_out_are_judged_with_these() -> None:
     program.call_solve(in_part_us=40_000)
     program.end_step()
     assert program.take_flags() == [("part", 20), ("solve", 40)]
+
+
+@pytest.mark.compiled
+def test_callers_are_judged_by_their_own_time_alone_once_it_is_over() -> None:
+    """A delay of 1.5 ms shows beside 0.3 ms, and not beside 4.3 ms with what ``part`` takes."""
+    program = Program()
+    program.begin_leaving_out(PART, LEAF)
+    program.kept = frozenset({SOLVE})
+    program.run(2)
+    program.kept = ALL
+    program.run(2)
+    assert program.analysis._detection.left_out.is_caller[[MAIN, SOLVE, PART]].tolist() == [0, 1, 1]
+    program.end_leaving_out(PART, LEAF)
+    program.run(4)
+    assert not program.analysis._detection.left_out.is_caller.any()
+    program.call_solve(delay_us=1_500)
+    program.end_step()
+    assert [function for function, _ in program.take_flags()] == ["solve"]
+    program.begin_leaving_out(PART)
+    program.kept = WITHOUT_PART
+    program.run(6)
+    program.kept = ALL
+    program.run(6)
+    assert program.take_flags() == []
 
 
 @pytest.mark.compiled

@@ -172,14 +172,24 @@ def test_one_typical_normal_call_is_recorded_beside_the_anomalies() -> None:
 
 
 def test_the_longest_of_few_calls_is_recorded_for_the_final_judgement() -> None:
-    """Its rank alone has too few calls to judge it; what the others took is known in the end."""
+    """Its rank alone has too few calls to judge it; what others take is known in the end."""
     analysis = make_analysis(detector="robust", threshold=4.5, fast_side=False)
-    steps = [[(1, 20_000), (1, 20_000)], [(1, 1_200_000)], [(1, 150_000)], [(1, 1_300_000)]]
+    steps = [[(1, 20_000), (1, 20_000)], [(1, 1_200_000)], [(1, 90_000)], [(1, 1_300_000)]]
     recorded = [
         [one.exclusive_us for one in normals(analysis.analyse(flat_step(number, calls), NAMES).records)]
         for number, calls in enumerate(steps)
     ]
     assert recorded == [[], [1_200_000], [], [1_300_000]]
+
+
+def test_delays_among_few_calls_are_recorded_for_when_there_are_more() -> None:
+    analysis = make_analysis(detector="robust", threshold=4.5, fast_side=False)
+    steps = [[(1, 300)] * 9, [(1, 24_000), (1, 300), (1, 25_000)], [(1, 12_000)], [(1, 9_000)]]
+    recorded = [
+        [one.exclusive_us for one in normals(analysis.analyse(flat_step(number, calls), NAMES).records)]
+        for number, calls in enumerate(steps)
+    ]
+    assert recorded == [[], [24_000, 25_000], [12_000], []]
 
 
 def test_a_wanted_normal_call_is_taken_from_a_later_step() -> None:

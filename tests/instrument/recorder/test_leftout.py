@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.core.calls.recordarrays import unpack
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.traceschema import LEFT_OUT_AT_TIMES, StreamNames, TraceStep
-from chimbuko.instrument.recorder.layout import NAMED, PROCESS, PROCESS_MAGIC, VERSION
-from chimbuko.instrument.recorder.leftout import describe_left_out
-from chimbuko.instrument.recorder.ring import ProcessFile
+from chimbuko.instrument.recorder.layout import FUNCTIONS, NAMED, PROCESS, PROCESS_MAGIC, VERSION
+from chimbuko.instrument.recorder.leftout import QUIET_NS, LeftOutAtTimes, describe_left_out
+from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 from tests.ad.handed_on import read_steps
 from tests.instrument.recorder.streams import record
 from tests.instrument.recorder.test_functions import PROGRAMS, compiled
@@ -53,6 +54,47 @@ def test_times_in_which_calls_are_not_even_counted_are_said(tmp_path: Path) -> N
     until = described(tmp_path, 1, until_ns=4_000_000_000)
     assert "of tick from 0.25 s to 3.00 s, but for 3 samples; their time is in that of their callers" in until
     assert "the recorder's budget is 2.00%" in until
+
+
+class MadeRing(Ring):
+    """A ring of which only the counts are known."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros((2, FUNCTIONS), np.uint64)
+
+    def left_out(self) -> npt.NDArray[np.uint64]:
+        return self.counts[0]
+
+    def dropped(self) -> npt.NDArray[np.uint64]:
+        return self.counts[1]
+
+
+def test_what_was_left_out_for_a_moment_is_recorded_again_once(tmp_path: Path) -> None:
+    """Row 1 is left out by the budget, 2 for want of room, 3 until the end, and 4 is disarmed."""
+    head = np.zeros(1, PROCESS)
+    head["magic"], head["version"] = PROCESS_MAGIC, VERSION
+    head["functions"][0]["out_ns"][1:5] = 1
+    head["functions"][0]["uncounted_ns"][4] = 1
+    path = tmp_path / "1-2.process"
+    path.write_bytes(head.tobytes())
+    process, ring, now_ns = ProcessFile(path), MadeRing(), 10 * QUIET_NS
+    at_times = LeftOutAtTimes(process)
+
+    def left_out(after: float) -> list[int]:
+        nonlocal now_ns
+        now_ns += int(after * QUIET_NS)
+        return np.flatnonzero(at_times.look([ring], now_ns)).tolist()
+
+    ring.counts[0, [1, 3]] = 5
+    ring.counts[1, 2] = 5
+    assert left_out(0) == [1, 2, 3, 4]
+    ring.counts[0, 3] += 1
+    assert left_out(0.9) == [1, 2, 3, 4]
+    assert left_out(0.2) == [3, 4]
+    ring.counts[0, 1] += 1
+    assert left_out(0.2) == [1, 3, 4]
+    # What comes and goes is out at times for good.
+    assert left_out(5) == [1, 4]
 
 
 def test_a_caller_is_judged_with_callees_that_come_and_go(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ static void open_callers(const struct chain *chain)
     uint32_t missing = chain->own - self.callers;
     int64_t now = now_ns();
     fill_credit(now);
-    if (search->credit_calls < missing || !has_room(self.depth + missing + 2 + RING_EVENTS / 2)) {
+    if (search->credit_calls < missing || !has_room(self.depth + missing + 2 + RESERVE)) {
         atomic_fetch_add_explicit(&process->calls_without_caller, 1, memory_order_relaxed);
         return;
     }

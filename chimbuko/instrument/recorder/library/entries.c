@@ -44,8 +44,19 @@ struct way_back chimbuko_ways_back[STUBS] __attribute__((visibility("hidden")));
 extern const char chimbuko_stubs[] __attribute__((visibility("hidden")));
 extern char chimbuko_call_begins[] __attribute__((visibility("hidden")));
 
-__asm__(".text\n" BEGIN_TRAMPOLINE("chimbuko_call_begins") "lea 8(%rbp), %rdi\n call chimbuko_begin_call\n"
-        END_TRAMPOLINE("chimbuko_call_begins", JUMP_BACK)
+/* Below the stack nothing of the function stands yet, and handlers of signals leave that much alone. */
+#define KEEP "mov %rax, -8(%rsp)\n mov %rcx, -16(%rsp)\n"
+#define GIVE "mov -8(%rsp), %rax\n mov -16(%rsp), %rcx\n"
+
+__asm__(".text\n.type chimbuko_call_begins, @function\nchimbuko_call_begins:\n.cfi_startproc\n"
+        KEEP "mov (%rsp), %rax\n" ASK_IF_PASSED("-8(%rsp)", "0f") COUNT_LEFT_OUT GIVE
+        "pop %r11\n .cfi_remember_state\n .cfi_adjust_cfa_offset -8\n .cfi_register %rip, %r11\n"
+        "cmpl $0xfa1e0ff3, (%r11)\n je 1f\n add $2, %r11\n jmp *%r11\n1: add $6, %r11\n jmp *%r11\n"
+        ".cfi_restore_state\n0: " GIVE "jmp chimbuko_call_is_seen\n"
+        ".cfi_endproc\n.size chimbuko_call_begins, .-chimbuko_call_begins\n"
+
+        BEGIN_TRAMPOLINE("chimbuko_call_is_seen") "lea 8(%rbp), %rdi\n call chimbuko_begin_call\n"
+        END_TRAMPOLINE("chimbuko_call_is_seen", JUMP_BACK)
 
         /* A function has returned to a stub, which has pushed where its row lies; the result stays what it is. */
         ".type chimbuko_call_ends, @function\nchimbuko_call_ends:\n"
@@ -101,8 +112,6 @@ __attribute__((visibility("hidden"))) void chimbuko_begin_call(uintptr_t found[2
     Key key = found[0];
     uintptr_t *slot = &found[1], frame = frame_at(slot);
     found[0] += has_mark((const uint8_t *)key) ? MARK_BYTES + 2 : 2;
-    if (is_prepared_call_passed(key, frame))
-        return;
     /* Another function of ours has ended with a jump to this one. */
     const struct way_back *ended = way_of(*slot);
     if (ended != NULL) {

@@ -36,6 +36,7 @@ enum {
     CREDIT = 64,      /* calls that a function takes at a time */
     FIRST_CREDIT = 16,
     BURST_LOOKS = 2,  /* whose calls may come at once, where none were looked at before: at 2 % a third of a ring */
+    UNSPENT_LOOKS = 2, /* whose calls may come until the second look: another third, as it may not be empty yet */
     QUIET_LOOKS = 10, /* until the thread sleeps */
     MOST_NOTINGS = 8  /* of a function's call sites, without any that could be disarmed */
 };
@@ -434,8 +435,8 @@ static void pause_ns(int64_t duration_ns)
     nanosleep(&duration, NULL);
 }
 
-/* Look at all once; return whether all functions are recorded. */
-static bool look(void)
+/* Look at all once, and have calls of so many looks in the pool; return whether all functions are recorded. */
+static bool look(uint32_t looks)
 {
     static Key keys[FUNCTIONS];
     bool is_all = true, is_short;
@@ -447,7 +448,7 @@ static bool look(void)
     decide_together(&budget, keys, estimates, observations, count, threads);
     arm_wanted(count);
     is_short = tell(count);
-    fill_pool(threads, 1);
+    fill_pool(threads, looks);
     for (uint32_t row = 0; row < count; row++)
         is_all &= estimates[row].decision == KEPT;
     pthread_mutex_unlock(&lock);
@@ -511,9 +512,10 @@ static void *look_on(void *unused)
     if (atomic_load(&is_looking))
         pause_ns(LOOK_NS / 10);
     if (atomic_load(&is_looking) && process != NULL)
-        look();
+        look(UNSPENT_LOOKS);
     for (int64_t asked_ns = looked_ns;;) {
-        if (atomic_load(&is_looking)) {
+        bool is_woken = !atomic_load(&is_looking);
+        if (!is_woken) {
             pause_ns(LOOK_NS);
         } else {
             struct timespec until;
@@ -533,7 +535,7 @@ static void *look_on(void *unused)
         }
         if (!atomic_load(&is_looking) || process == NULL)
             continue;
-        quiet = look() ? quiet + 1 : 0;
+        quiet = look(is_woken ? UNSPENT_LOOKS : 1) ? quiet + 1 : 0;
         if (quiet == QUIET_LOOKS) {
             quiet = 0;
             atomic_store(&is_looking, false);

@@ -104,7 +104,7 @@ static void record_past(Key key, int64_t begin_ns, int64_t end_ns, const struct 
         count_dropped(function, self.skip_count);
     } else if (function->state != RECORDED || !has_credit(function)) {
         count_left_out(function);
-    } else if (self.depth == DEPTH || !has_room(self.depth + 5 + RING_EVENTS / 2)) {
+    } else if (self.depth == DEPTH || !has_room(self.depth + 5 + RESERVE)) {
         pass_over(function, &self.ring->dropped_calls);
     } else {
         int64_t last_ns = self.written == 0 ? 0 : self.events[(self.written - 1) & self.mask].time_ns;

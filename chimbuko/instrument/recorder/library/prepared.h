@@ -33,6 +33,27 @@
 /* To return otherwise than a call is expected to keeps the processor's forecast of those around it. */
 #define JUMP_BACK "pop %r11\n .cfi_adjust_cfa_offset -8\n .cfi_register %rip, %r11\n jmp *%r11\n"
 
+/* What is_passed() asks, of the function whose key is in RAX. RCX and R11 change; then R11 has its row, and RCX the
+ * ring. The trampolines cost seven times as much, most of it for the question which vectors are in use. */
+#define ASK_IF_PASSED(frame, otherwise)                                                                       \
+    "movabs $0x9e3779b97f4a7c15, %rcx\n imul %rax, %rcx\n shr $51, %rcx\n shl $5, %rcx\n"                     \
+    "lea functions(%rip), %r11\n add %rcx, %r11\n"                                                            \
+    "cmp %rax, (%r11)\n jne " otherwise "\n cmpl $1, 8(%r11)\n jne " otherwise "\n"                           \
+    "mov self@gottpoff(%rip), %rcx\n lea " frame ", %rax\n sub %fs:88(%rcx), %rax\n"                          \
+    "cmp %fs:96(%rcx), %rax\n jae " otherwise "\n cmpl $0, %fs:44(%rcx)\n jne " otherwise "\n"                \
+    "mov 12(%r11), %r11d\n mov %fs:(%rcx), %rcx\n"
+#define COUNT_LEFT_OUT "incq 192(%rcx,%r11,8)\n"
+#define IS_AT(of, field, at) _Static_assert(offsetof(struct of, field) == (at), "the assembler's code says so")
+IS_AT(function, key, 0);
+IS_AT(function, state, 8);
+IS_AT(function, row, 12);
+IS_AT(thread, ring, 0);
+IS_AT(thread, skipped, 44);
+IS_AT(thread, stack_low, 88);
+IS_AT(thread, stack_bytes, 96);
+IS_AT(ring, left_out, 192);
+_Static_assert(sizeof(struct function) == 1 << 5 && (int)FUNCTION_SLOTS == 1 << (64 - 51) && PASSED == 1, "as above");
+
 /* Frame of the function whose return address lies at a place, as if it called us itself where it begins. A function
  * that it calls has its frame below that, however small its own is. */
 static inline uintptr_t frame_at(const uintptr_t *slot) { return (uintptr_t)slot - 16; }
