@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from chimbuko.causes.wording import duration
+from chimbuko.causes.wording import Bound, bounded, duration
 from chimbuko.core.calls.functionnames import short_name
 from chimbuko.core.calls.waiting import TimeKind, Waits, time_kind, waits_in
 from chimbuko.core.units import number_of
@@ -61,6 +61,8 @@ class Lost(msgspec.Struct, frozen=True):
     """Core time that was lost; each µs counts once."""
 
     incidents_us: float = 0.0
+    bound: Bound = Bound.EXACT
+    """How sure the time in incidents is."""
     recurring_us: float = 0.0
     imbalance_us: float = 0.0
     """Time lost by ranks that are slower than the others all the time."""
@@ -247,8 +249,10 @@ def _costs(budget: Budget) -> str:
         "by imbalance": budget.lost.imbalance_us,
         "to the analysis": budget.lost.analysis_us,
     }
+    bounds = {"in incidents": budget.lost.bound}
     costs = [
-        f"{duration(us)}{f' ({_percent(us, total_us)})' if total_us else ''} {how}"
+        bounded(us, bounds.get(how, Bound.EXACT))
+        + f"{f' ({_percent(us, total_us)})' if total_us else ''} {how}"
         for how, us in lost.items()
         if us > 0.0
     ]

@@ -65,7 +65,7 @@ def _sampled(provenance: Provenance, ranks_us: float) -> Sampled | None:
 
 
 def _lost(found: Incidents, recurring: Sequence[Recurrence]) -> Lost:
-    incidents_us = found.page(limit=0).cost_us
+    incidents = found.page(limit=0)
     analysis_us = sum(
         one.cost_us for one in found.of_kind(WAITED_FOR_CORE.id) if one.parts and one.parts[0].by == ANALYSIS
     )
@@ -73,4 +73,4 @@ def _lost(found: Incidents, recurring: Sequence[Recurrence]) -> Lost:
     costs = [one for one in recurring if one.kind is not RecurrenceKind.DEADLOCK]
     imbalance_us = sum(one.cost_us for one in costs if one.kind in IMBALANCES)
     recurring_us = sum(one.cost_us for one in costs) - imbalance_us
-    return Lost(incidents_us - analysis_us, recurring_us, imbalance_us, analysis_us)
+    return Lost(incidents.cost_us - analysis_us, incidents.bound, recurring_us, imbalance_us, analysis_us)

@@ -12,7 +12,8 @@ import numpy as np
 from sqlalchemy import Engine, and_, func, select
 
 from chimbuko.core.arrays import Rows
-from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth, slept_us
+from chimbuko.core.calls.record import CLEARLY, CounterStatistics, Metadata, StreamHealth, slept_us
+from chimbuko.core.config import LEAST_CALLS
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.calls import Calls
@@ -29,6 +30,7 @@ from chimbuko.provenance.store.tables import (
     METADATA,
     MODELS,
     PATH_STATISTICS,
+    PATHS,
     PROGRAMS,
     PRUNINGS,
     RANK_PATHS,
@@ -187,6 +189,19 @@ def _add(times: dict[int, FunctionTime], number: int, calls: int, exclusive_us: 
     times[number] = FunctionTime(before.calls + calls, before.exclusive_us + exclusive_us, 0)
 
 
+def shortest_of_slowest(run: int, metric: str = "exclusive") -> AnySelect:
+    """Return a statement for the number of each function, and the shortest runtime on the path on which that
+    is longest, of paths with enough calls.
+    """
+    of_path = and_(PATHS.c.run == PATH_STATISTICS.c.run, PATHS.c.number == PATH_STATISTICS.c.path)
+    return (
+        select(PATHS.c.function, func.max(PATH_STATISTICS.c[f"{metric}_minimum_us"]))
+        .join_from(PATH_STATISTICS, PATHS, of_path)
+        .where(PATH_STATISTICS.c.run == run, PATH_STATISTICS.c.calls >= LEAST_CALLS)
+        .group_by(PATHS.c.function)
+    )
+
+
 class Provenance:
     """Provenance of one run; each question is answered from what is committed when it is asked.
 
@@ -269,6 +284,19 @@ class Provenance:
             PathStatistics(programs[on_path[-1]], [functions[number] for number in on_path], *of_path)
             for on_path, of_path in on_paths
         ]
+
+    def judged_by_path_to_us(self, program: int, function: str) -> float:
+        """Return up to which expected runtime calls of a function are judged by their own call path: calls on
+        another one are clearly longer; 0 where they are on none.
+        """
+        of_function = FUNCTIONS.c.program == program, FUNCTIONS.c.name == function
+        numbers = select(FUNCTIONS.c.number).where(FUNCTIONS.c.run == self.reader.run, *of_function)
+        config = self.run().config
+        if config.detector != "robust":
+            return 0.0
+        statement = shortest_of_slowest(self.reader.run, config.metric)
+        rows = self.reader.rows(statement.where(PATHS.c.function.in_(numbers)))
+        return rows[0][1] / CLEARLY if rows else 0.0
 
     def function_times(self) -> dict[tuple[int, str], FunctionTime]:
         """Return the time in all calls of each function over all ranks, by program and name."""

@@ -1,5 +1,5 @@
 import { showCommand } from '../shared/asking/commands';
-import { duration, plural, sinceStart, wallClock } from '../shared/units/units';
+import { bounded, plural, sinceStart, wallClock } from '../shared/units/units';
 import { isMetric, isRecurring, type View } from '../shared/address/model/view';
 import { incidentRequest } from '../shared/api/requests';
 import { addressOfApi } from '../shared/api/http';
@@ -86,7 +86,7 @@ function placeText({ summary, incident }: IncidentAnswer): string {
     `from ${sinceStart(summary.begin_us - zero_us.value)} (${wallClock(summary.begin_us)})`,
     incident.node && `node ${incident.node}`,
     `${plural(summary.flags, 'abnormal call')} on ${plural(summary.ranks, 'rank')}`,
-    `${duration(summary.cost_us)} lost`,
+    `${bounded(summary.cost_us, summary.bound)} lost`,
   ];
   return parts.filter((part) => part !== '').join(' · ');
 }
