@@ -15,6 +15,7 @@ import { Earlier, Frame, Go } from './frame';
 import { beside, call, found, lanes, shown } from './incident';
 import { Lanes } from './lanes';
 import { Marks } from './marks';
+import { Next } from './next';
 import { MetricPage } from './metric';
 import { RecurringPage } from './recurring';
 import { Split } from './split';
@@ -67,6 +68,7 @@ function Page({ answer }: { answer: IncidentAnswer }) {
         </p>
       )}
       <Earlier known={known} />
+      <Next incident={incident} hasNormal={(origin?.normal ?? null) !== null} />
       <Marks of={summary} />
       <p class="place">{placeText(answer)}</p>
       <div class="call-panels incident-panels">

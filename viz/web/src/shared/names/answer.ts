@@ -95,7 +95,7 @@ export function functionAnswer(found: FunctionStatistics, ranks: number | null):
   if (found.anomalies === 0) return `${name}: none of ${calls} was abnormal.${drift}`;
   const where = ranks === null || ranks === 0 ? '' : ` on ${plural(ranks, 'rank')}`;
   const rate = found.anomalies / Math.max(1, found.calls);
-  return `${name}: ${count(found.anomalies)} of ${calls} abnormal (${percent(rate)}), ${duration(found.severity_us)} lost${where}.${drift}`;
+  return `${name}: ${count(found.anomalies)} of ${calls} abnormal (${percent(rate)}), ${duration(found.severity_us)} lost in these${where}.${drift}`;
 }
 
 /** Factor from which on it says nothing any more, as for usual runtimes below 10 µs: that 150 ms are 50,000 times as long as 3 µs. */

@@ -51,11 +51,17 @@ export function duration(us: number): string {
   return unit === 'clock' ? clock(us) : `${inUnit(us, unit)} ${unit}`;
 }
 
+/** Format a lost time as sentences of the server do: seconds up to an hour. */
+function lostTime(us: number): string {
+  const unit = lostUnit([us]);
+  return unit === 'clock' ? clock(us) : `${inUnit(us, unit)} ${unit}`;
+}
+
 /** How sure a lost time is, before its number in a column. */
 export const sign = (bound: Bound = 'exact'): string => ({ exact: '', estimated: '≈ ', 'at least': '≥ ' })[bound];
 
 /** Format a lost time in a sentence with how sure it is. */
-export const bounded = (us: number, bound: Bound = 'exact'): string => `${bound === 'at least' ? 'at least ' : sign(bound)}${duration(us)}`;
+export const bounded = (us: number, bound: Bound = 'exact'): string => `${bound === 'at least' ? 'at least ' : sign(bound)}${lostTime(us)}`;
 
 /** Parse a duration such as `5 ms`, `200us` or `1.5 s` to µs; without a unit, it is in milliseconds. */
 export function parseDuration(text: string): number | null {

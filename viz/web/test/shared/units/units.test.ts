@@ -18,9 +18,9 @@ test.each([
 
 test('what is estimated or the least is said to be, in sentences and in columns', () => {
   expect((['exact', 'estimated', 'at least'] as const).map((bound) => [units.bounded(62e6, bound), units.sign(bound)])).toEqual([
-    ['1:02', ''],
-    ['≈ 1:02', '≈ '],
-    ['at least 1:02', '≥ '],
+    ['62 s', ''],
+    ['≈ 62 s', '≈ '],
+    ['at least 62 s', '≥ '],
   ]);
 });
 
