@@ -61,8 +61,6 @@ class Lost(msgspec.Struct, frozen=True):
     """Core time that was lost; each µs counts once."""
 
     incidents_us: float = 0.0
-    bound: Bound = Bound.EXACT
-    """How sure the time in incidents is."""
     recurring_us: float = 0.0
     imbalance_us: float = 0.0
     """Time lost by ranks that are slower than the others all the time."""
@@ -86,6 +84,8 @@ class Budget(msgspec.Struct, frozen=True):
     lost: Lost
     not_judged: list[FunctionShare] = []
     """Functions with too few calls for any of them to be judged, the longest first."""
+    incidents_bound: Bound = Bound.EXACT
+    """How sure the time lost in incidents is."""
     sentence: str = ""
     """Budget in words, the same wherever it is shown."""
 
@@ -119,6 +119,7 @@ def make_budget(
     lost: Lost,
     not_judged: Collection[str] = (),
     slept_us: Mapping[str, float] | None = None,
+    incidents_bound: Bound = Bound.EXACT,
 ) -> Budget:
     """Divide the time of threads without rest.
 
@@ -136,6 +137,8 @@ def make_budget(
         Functions with too few calls to be judged.
     slept_us
         Time slept in functions, where it is known.
+    incidents_bound
+        How sure the time lost in incidents is.
     """
     slept_us = slept_us or {}
     spent = _by_kind(times_us)
@@ -152,7 +155,8 @@ def make_budget(
     ]
     few = [FunctionShare(name, times_us[name]) for name in not_judged if times_us.get(name, 0.0) > 0.0]
     few.sort(key=lambda one: (-one.own_us, one.function))
-    budget = Budget(wall_us, threads, total_us, shares, functions, sampled is not None, lost, few)
+    of_time = wall_us, threads, total_us, shares, functions
+    budget = Budget(*of_time, sampled is not None, lost, few, incidents_bound)
     return msgspec.structs.replace(budget, sentence=_sentence(budget))
 
 
@@ -249,7 +253,7 @@ def _costs(budget: Budget) -> str:
         "by imbalance": budget.lost.imbalance_us,
         "to the analysis": budget.lost.analysis_us,
     }
-    bounds = {"in incidents": budget.lost.bound}
+    bounds = {"in incidents": budget.incidents_bound}
     costs = [
         bounded(us, bounds.get(how, Bound.EXACT))
         + f"{f' ({_percent(us, total_us)})' if total_us else ''} {how}"

@@ -73,8 +73,8 @@ def test_it_opens_with_its_answer(watched: Watched, provenance: Provenance, name
     page.wait_for_selector(f"[data-answer] >> text=on {ranks} rank")
     sentence = page.locator("[data-answer]").inner_text()
     match = re.fullmatch(
-        r".+: ([\d,]+) of ([\d,]+) calls abnormal \(([\d.]+) %\), ([\d.]+ \S+) lost in these on (\d+) ranks?\. "
-        r"Its calls take as long as at first\.",
+        r".+: ([\d,]+) of ([\d,]+) calls abnormal \(([\d.]+) %\), ([\d.]+ \S+) lost in these "
+        r"on (\d+) ranks?\. Its calls take as long as at first\.",
         sentence,
     )
     assert match

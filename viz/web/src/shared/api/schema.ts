@@ -151,6 +151,7 @@ export interface components {
             is_sampled: boolean;
             lost: components["schemas"]["Lost"];
             not_judged: components["schemas"]["FunctionShare"][];
+            incidents_bound: components["schemas"]["Bound"];
             sentence: string;
         };
         /**
@@ -184,7 +185,6 @@ export interface components {
          */
         Lost: {
             incidents_us: number;
-            bound: components["schemas"]["Bound"];
             recurring_us: number;
             imbalance_us: number;
             analysis_us: number;
