@@ -285,18 +285,20 @@ class Provenance:
             for on_path, of_path in on_paths
         ]
 
-    def judged_by_path_to_us(self, program: int, function: str) -> float:
-        """Return up to which expected runtime calls of a function are judged by their own call path: calls on
-        another one are clearly longer; 0 where they are on none.
+    def judged_by_path_to_us(self) -> dict[tuple[int, str], float]:
+        """Return up to which expected runtime calls of functions are judged by their own call path, as calls
+        on another one are clearly longer, by program and name.
         """
-        of_function = FUNCTIONS.c.program == program, FUNCTIONS.c.name == function
-        numbers = select(FUNCTIONS.c.number).where(FUNCTIONS.c.run == self.reader.run, *of_function)
         config = self.run().config
         if config.detector != "robust":
-            return 0.0
+            return {}
         statement = shortest_of_slowest(self.reader.run, config.metric)
-        rows = self.reader.rows(statement.where(PATHS.c.function.in_(numbers)))
-        return rows[0][1] / CLEARLY if rows else 0.0
+        shortest_us: dict[int, float] = dict(self.reader.rows(statement))
+        return {
+            key: shortest_us[number] / CLEARLY
+            for key, number in self.function_numbers().items()
+            if number in shortest_us
+        }
 
     def function_times(self) -> dict[tuple[int, str], FunctionTime]:
         """Return the time in all calls of each function over all ranks, by program and name."""

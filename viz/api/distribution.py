@@ -70,7 +70,7 @@ class Distribution(msgspec.Struct, frozen=True):
     by_path_to_us: float = 0.0
     """Calls whose ``expected_us`` is up to this are judged by the range of their own call path, too, as calls
     on another one are clearly longer: that is about ``expected_us`` ± ``spread_us`` of the call. 0 where no
-    paths differ so much, and in lists.
+    paths are known.
     """
 
 

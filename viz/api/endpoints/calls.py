@@ -177,7 +177,7 @@ def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
     except ConfigError as error:
         raise Missing(f"{error}{_removed(run)}") from error
     model = run.provenance.models.at(record.program, record.function, record.model_version)
-    by_path_to_us = run.provenance.judged_by_path_to_us(record.program, record.function)
+    by_path_to_us = run.provenance.judged_by_path_to_us().get((record.program, record.function), 0.0)
     return CallAnswer(
         record=record,
         normal=run.provenance.calls.normal_like(record),

@@ -78,7 +78,7 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
     mine = _known(run, wanted)
     model = run.provenance.models.at(mine.program, mine.name, MOST)
     config = run.feed.state.info.config
-    by_path_to_us = run.provenance.judged_by_path_to_us(mine.program, mine.name)
+    by_path_to_us = run.provenance.judged_by_path_to_us().get((mine.program, mine.name), 0.0)
     time = run.provenance.function_times().get((mine.program, mine.name))
     return FunctionAnswer(
         statistics=mine,
@@ -130,8 +130,9 @@ def function_by_rank(run: ServedRun, wanted: FunctionParameters) -> FunctionByRa
 def models(run: ServedRun) -> Iterator[Distribution]:
     """List the newest distributions of the runtimes of all functions, one per line."""
     config = run.feed.state.info.config
+    by_path_to_us = run.provenance.judged_by_path_to_us()
     for model in run.provenance.models.newest():
-        yield distribution(model, config)
+        yield distribution(model, config, by_path_to_us.get((model.program, model.name), 0.0))
 
 
 class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):
