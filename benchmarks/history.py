@@ -223,7 +223,7 @@ def fill(place: Path, runs: int) -> None:
                     started_us=1_700_000_000_000_000 + number * DAY_US // 10,
                     is_good=True,
                     quantities={"wall": 1e6 * (1 + 0.02 * random.normal()), **parts, **times},
-                    version=Version(commit=f"{number // 100:040x}"),
+                    version=Version(commit=f"{number // 100:02x}" * 20),
                     details=Details(paces=paces),
                     model=bytes(20_000),
                 )

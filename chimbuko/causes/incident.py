@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.causes.part import HELD_UP, Part
+from chimbuko.causes.wording import Bound
 
 
 class Waited(msgspec.Struct, frozen=True):
@@ -42,7 +43,20 @@ class NodeLoss(msgspec.Struct, frozen=True):
 
 
 MOST_ASKED = 64
-"""Most ranks that are asked who waited for a delay: those whose numbers are nearest to that of its rank."""
+"""Most ranks that are asked who waited for a delay."""
+MOST_NEAR = 16
+"""Most of these whose numbers are nearest to that of its rank; the others are spread over all."""
+LEAST_SAMPLE = 8
+"""Fewest ranks from which the waits of others are estimated."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Ranks with no abnormal call in an incident that were asked who waited for it."""
+
+    near: list[int] = []
+    """Ranks whose numbers are nearest to that of the delay's rank."""
+    spread: list[int] = []
+    """Ranks that were chosen among all others, for which they stand."""
 
 
 class Incident(msgspec.Struct, frozen=True):
@@ -88,7 +102,14 @@ class Incident(msgspec.Struct, frozen=True):
     thread: int = 0
     """Thread of the origin; 0 if it is not on record."""
     is_partial: bool = False
-    """Whether more ranks may have waited: of those with no abnormal call, ``MOST_ASKED`` were asked."""
+    """Whether more ranks may have waited, of which nobody knows."""
+    asked: Asked = Asked()
+    estimated_us: float = 0.0
+    """Part of the cost that ranks lost which were not asked, by the mean of ``asked.spread``."""
+    estimated_ranks: int = 0
+    """Number of these ranks that lost time, by the same."""
+    of_ranks: int = 0
+    """Number of ranks of the program, where a part of the cost is estimated."""
     told_before: str = ""
     """Earlier sentence about the incident, before another origin or cause was found; empty for none."""
 
@@ -111,7 +132,13 @@ class Incident(msgspec.Struct, frozen=True):
     def ranks(self) -> int:
         """Number of ranks that lost time."""
         own = {self.rank} if self.call_id else set()
-        return len({one.rank for one in self.waited} | {one.rank for one in self.losses} | own)
+        known = {one.rank for one in self.waited} | {one.rank for one in self.losses} | own
+        return len(known) + self.estimated_ranks
+
+    @property
+    def bound(self) -> Bound:
+        """How sure its cost is."""
+        return Bound.LEAST if self.is_partial else Bound.ESTIMATED if self.estimated_us else Bound.EXACT
 
 
 def incident_id(number: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 
 from chimbuko.core.units import format_duration_us, number_of
 
@@ -12,6 +13,28 @@ MOST_RANKS = 6
 ALIKE = 1.1
 """Factor up to which two figures are called the same."""
 _ZEROS = re.compile(r"\.0+(?= )")
+
+
+class Bound(StrEnum):
+    """How sure a lost time is, from the surest on."""
+
+    EXACT = "exact"
+    ESTIMATED = "estimated"
+    """A part of it was estimated from some ranks that were asked."""
+    LEAST = "at least"
+    """More may have been lost, by ranks that nobody asked."""
+
+
+BOUNDS = tuple(Bound)
+"""Bounds; a sum has the last one that is among its parts'."""
+_SIGNS = {Bound.EXACT: "", Bound.ESTIMATED: "≈ ", Bound.LEAST: "≥ "}
+
+
+def bounded(lost_us: float, bound: Bound, *, is_short: bool = False) -> str:
+    """Return a lost time with how sure it is; ``is_short`` where it stands in a column."""
+    if bound is Bound.LEAST and not is_short:
+        return f"at least {duration(lost_us)}"
+    return _SIGNS[bound] + (format_duration_us(lost_us) if is_short else duration(lost_us))
 
 
 def size(size_bytes: int) -> str:
@@ -35,10 +58,11 @@ def spread(lost_us: Mapping[int, float]) -> str:
     return f"{duration(shortest)} to {duration(longest)}"
 
 
-def lost_time(cost_us: float, ranks: int = 1) -> str:
+def lost_time(cost_us: float, ranks: int = 1, bound: Bound = Bound.EXACT) -> str:
     """Return the time that was lost, and on how many ranks together it was, where these are several."""
-    together = f" on {number_of(ranks, 'ranks')} together" if ranks > 1 else ""
-    return f"{duration(cost_us)} lost{together}"
+    about = "≈ " if bound is Bound.ESTIMATED else ""
+    together = f" on {about}{number_of(ranks, 'ranks')} together" if ranks > 1 else ""
+    return f"{bounded(cost_us, bound)} lost{together}"
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:

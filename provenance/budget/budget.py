@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from chimbuko.causes.wording import duration
+from chimbuko.causes.wording import Bound, bounded, duration
 from chimbuko.core.calls.functionnames import short_name
 from chimbuko.core.calls.waiting import AWAIT, TimeKind, Waits, time_kind, waits_in
 from chimbuko.core.units import number_of
@@ -84,6 +84,8 @@ class Budget(msgspec.Struct, frozen=True):
     lost: Lost
     not_judged: list[FunctionShare] = []
     """Functions with too few calls for any of them to be judged, the longest first."""
+    incidents_bound: Bound = Bound.EXACT
+    """How sure the time lost in incidents is."""
     sentence: str = ""
     """Budget in words, the same wherever it is shown."""
 
@@ -118,6 +120,7 @@ def make_budget(
     not_judged: Collection[str] = (),
     slept_us: Mapping[str, float] | None = None,
     is_whole: bool = True,
+    incidents_bound: Bound = Bound.EXACT,
 ) -> Budget:
     """Divide the time of threads without rest.
 
@@ -137,6 +140,8 @@ def make_budget(
         Time slept in functions, where it is known.
     is_whole
         Whether nothing of the trace was lost.
+    incidents_bound
+        How sure the time lost in incidents is.
     """
     slept_us = slept_us or {}
     spent = _by_kind(times_us)
@@ -156,7 +161,8 @@ def make_budget(
     ]
     few = [FunctionShare(name, times_us[name]) for name in not_judged if times_us.get(name, 0.0) > 0.0]
     few.sort(key=lambda one: (-one.own_us, one.function))
-    budget = Budget(wall_us, threads, total_us, shares, functions, sampled is not None, lost, few)
+    of_time = wall_us, threads, total_us, shares, functions
+    budget = Budget(*of_time, sampled is not None, lost, few, incidents_bound)
     has_tasks = threads > 1 and any(name.startswith(AWAIT) for name in times_us)
     nouns = "threads and tasks" if has_tasks else "threads"
     return msgspec.structs.replace(budget, sentence=_sentence(budget, nouns))
@@ -255,8 +261,10 @@ def _costs(budget: Budget) -> str:
         "by imbalance": budget.lost.imbalance_us,
         "to the analysis": budget.lost.analysis_us,
     }
+    bounds = {"in incidents": budget.incidents_bound}
     costs = [
-        f"{duration(us)}{f' ({_percent(us, total_us)})' if total_us else ''} {how}"
+        bounded(us, bounds.get(how, Bound.EXACT))
+        + f"{f' ({_percent(us, total_us)})' if total_us else ''} {how}"
         for how, us in lost.items()
         if us > 0.0
     ]

@@ -43,6 +43,7 @@ def run_budget(provenance: Provenance) -> Budget:
     recurring = [one.recurrence for one in found.recurrences()]
     # Other ranks show what few calls do not.
     judged = {name for one in recurring for name in one.functions}
+    incidents = found.page(limit=0)
     begin_us, end_us = provenance.steps.time_range() or (0, 0)
     return make_budget(
         wall_us=end_us - begin_us,
@@ -51,10 +52,11 @@ def run_budget(provenance: Provenance) -> Budget:
         times_us=times_us,
         gpu_calls_us=sum(stream.gpu_us for stream in health),
         sampled=_sampled(provenance, (end_us - begin_us) * len(health)),
-        lost=_lost(found, recurring),
+        lost=_lost(found, incidents.cost_us, recurring),
         not_judged=[name for name, calls in counted.items() if calls < least and name not in judged],
         slept_us=slept_us,
         is_whole=not any(stream.gap_steps or stream.losses for stream in health),
+        incidents_bound=incidents.bound,
     )
 
 
@@ -65,8 +67,7 @@ def _sampled(provenance: Provenance, ranks_us: float) -> Sampled | None:
     return Sampled(found.watched_us, found.ran_us, found.waited_us)
 
 
-def _lost(found: Incidents, recurring: Sequence[Recurrence]) -> Lost:
-    incidents_us = found.page(limit=0).cost_us
+def _lost(found: Incidents, incidents_us: float, recurring: Sequence[Recurrence]) -> Lost:
     analysis_us = sum(
         one.cost_us for one in found.of_kind(WAITED_FOR_CORE.id) if one.parts and one.parts[0].by == ANALYSIS
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Engine
 
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
-from chimbuko.causes.incident import Incident
+from chimbuko.causes.incident import Asked, Incident
 from chimbuko.causes.incidents.interruptions import Interruptions
 from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
@@ -26,7 +27,7 @@ from chimbuko.provenance.nodes.nodelist import NodeSamples
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.provenance.write.inquiries import Inquiries
+from chimbuko.provenance.write.inquiries import Inquiries, asked_by
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import WaitsRequest
@@ -61,6 +62,7 @@ def explain(
     run_id: str,
     slow_ranks: Sequence[SlowRank] = (),
     ask: Callable[[Sequence[WaitsRequest]], None] = lambda requests: None,
+    asked: Mapping[int, Asked] = MappingProxyType({}),
 ) -> Explained:
     """Find the incidents of all abnormal calls of a run anew, and store them with recurring findings.
 
@@ -72,6 +74,8 @@ def explain(
         Ranks that are slower than the others all the time.
     ask
         Called with the questions that the trace can answer: waits for delays that are not on record.
+    asked
+        Ranks that have answered such questions, by the number of the incident.
 
     Raises
     ------
@@ -90,6 +94,7 @@ def explain(
         tracker.evidence.ranks[stream.program].add(stream.rank)
     short, inquiries = Interruptions(tracker.evidence.nodes), Inquiries(tracker.evidence)
     known: set[int] = set()
+    tracker.note_asked({number: one.asked for number, one in told.items()} | dict(asked))
     failed: list[str] = []
     calls = looked_to_us = now_us = 0
     for flags in _batches(_flags(tracker, short, provenance.calls.in_time(CallFilter(label=None)))):
@@ -215,10 +220,10 @@ def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False,
         requests: list[WaitsRequest] = []
         slow_ranks = slow_ranks_of(run, say)
         explained = explain(engine, info.id, slow_ranks, requests.extend)
-        batches = answers_of_trace(run, Provenance(engine, info.id), requests, is_hasty)
-        if batches:
-            Writer(engine, info.id).write(batches)
-            explained = explain(engine, info.id, slow_ranks)
+        answers = answers_of_trace(run, Provenance(engine, info.id), requests, is_hasty)
+        if answers.read:
+            Writer(engine, info.id).write(answers.batches)
+            explained = explain(engine, info.id, slow_ranks, asked=asked_by(requests, answers.read))
         if explained.failed:
             say(
                 f"{number_of(len(explained.failed), 'abnormal calls')} could not be explained, and may be "

@@ -17,9 +17,10 @@ from chimbuko.ad.detectors import Verdicts
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.core.calls.record import CLEARLY, call_id
-from chimbuko.core.config import FEW_CALLS, LEAST_CALLS
+from chimbuko.core.config import FEW_CALLS
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.explain.explaining import Say, explain_at_end, explain_run, is_explained_at_end
+from chimbuko.provenance.query.run import shortest_of_slowest
 from chimbuko.provenance.store.engine import close, open_for_writing, store_errors
 from chimbuko.provenance.store.tables import (
     CALLS,
@@ -27,8 +28,6 @@ from chimbuko.provenance.store.tables import (
     FUNCTIONS,
     INCIDENTS,
     MODELS,
-    PATH_STATISTICS,
-    PATHS,
     PROGRAMS,
     RUNS,
     STEPS,
@@ -233,14 +232,7 @@ def _shortest_of_slowest(connection: Connection, run: int) -> dict[int, float]:
     """Return of each function the shortest exclusive runtime on the path on which that is longest, of paths
     with enough calls.
     """
-    of_path = and_(PATHS.c.run == PATH_STATISTICS.c.run, PATHS.c.number == PATH_STATISTICS.c.path)
-    statement = (
-        select(PATHS.c.function, func.max(PATH_STATISTICS.c.exclusive_minimum_us))
-        .join_from(PATH_STATISTICS, PATHS, of_path)
-        .where(PATH_STATISTICS.c.run == run, PATH_STATISTICS.c.calls >= LEAST_CALLS)
-        .group_by(PATHS.c.function)
-    )
-    return {row[0]: row[1] for row in connection.execute(statement)}
+    return {row[0]: row[1] for row in connection.execute(shortest_of_slowest(run))}
 
 
 def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> set[str]:

@@ -12,6 +12,8 @@ from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
+import msgspec
+
 from chimbuko.ad.handoff.flightrecorder import record_steps
 from chimbuko.capture.trace.discovery import BP_FILE, StreamName
 from chimbuko.capture.trace.isolated import apart
@@ -19,6 +21,7 @@ from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.replay import END_WAIT_S, steps_of
 from chimbuko.causes.evidence.recordedcalls import answers
 from chimbuko.causes.evidence.recordedrows import Interval, RankIdentity, RecordedRows
+from chimbuko.core.arrays import RankKey
 from chimbuko.core.calls.rawrows import RecordedStep
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import pack
@@ -34,12 +37,26 @@ MOST_S = 10.0
 """Most seconds that the end of a run waits for answers; the longest waits are asked about first."""
 
 
+class Answers(msgspec.Struct):
+    """Calls that were found, and who was looked at."""
+
+    batches: list[RecordBatch] = []
+    read: set[RankKey] = set()
+    """Programs and ranks of the streams that were read."""
+
+    def put(self, rank: RankKey, node: str, calls: list[CallRecord]) -> None:
+        """Take what the stream of a rank has."""
+        self.read.add(rank)
+        if calls:
+            self.batches.append(RecordBatch.of_others("trace", *rank, node, pack(calls)))
+
+
 def answers_of_trace(
     run: RunDirectory,
     provenance: Provenance,
     requests: Sequence[WaitsRequest],
     is_hasty: Callable[[], bool],
-) -> list[RecordBatch]:
+) -> Answers:
     """Return records of calls that nobody flagged, from the recorded streams of a run that are still there.
 
     Parameters
@@ -54,10 +71,10 @@ def answers_of_trace(
     """
     streams = recorded_by_rank(run, provenance.programs()) if requests and not is_hasty() else {}
     if not streams:
-        return []
+        return Answers()
     nodes = {(one.program, one.rank): one.node for one in provenance.health()}
     until_s = time.monotonic() + MOST_S
-    batches = []
+    found = Answers()
     for request in sorted(requests, key=lambda one: -one.least_own_us):
         for rank, ahead_us in request.ranks.items():
             key = request.program, rank
@@ -66,10 +83,8 @@ def answers_of_trace(
             interval = _interval(request, ahead_us)
             identity = RankIdentity(*key, nodes.get(key, ""))
             first_step = _first_step(provenance, key, interval.begin_us - AROUND_US)
-            found = _found(streams[key], identity, interval, first_step)
-            if found:
-                batches.append(RecordBatch.of_others("trace", *key, identity.node, pack(found)))
-    return batches
+            found.put(key, identity.node, _found(streams[key], identity, interval, first_step))
+    return found
 
 
 def recalled(
@@ -78,7 +93,7 @@ def recalled(
     requests: Sequence[WaitsRequest],
     most_bytes: int,
     is_hasty: Callable[[], bool],
-) -> list[RecordBatch]:
+) -> Answers:
     """Return the same out of one look through each stream, as if it were just being recorded.
 
     Parameters
@@ -99,8 +114,9 @@ def recalled(
             if (request.program, rank) in streams:
                 asked.setdefault((request.program, rank), []).append(_interval(request, ahead_us))
     until_s = time.monotonic() + MOST_S
-    batches = []
-    for key, intervals in asked.items():
+    found = Answers()
+    # Ranks that are asked most stand for others.
+    for key, intervals in sorted(asked.items(), key=lambda one: -len(one[1])):
         if is_hasty() or time.monotonic() > until_s:
             break
         identity = RankIdentity(*key, nodes.get(key, ""))
@@ -109,9 +125,8 @@ def recalled(
             _look_through, identity=identity, asked=intervals, first_rank=first_rank, most_bytes=most_bytes
         )
         (answer,) = apart(look, [streams[key].path])
-        if not isinstance(answer, TraceFormatError) and answer:
-            batches.append(RecordBatch.of_others("trace", *key, identity.node, pack(answer)))
-    return batches
+        found.put(key, identity.node, [] if isinstance(answer, TraceFormatError) else answer)
+    return found
 
 
 def _interval(request: WaitsRequest, ahead_us: int) -> Interval:

@@ -136,6 +136,11 @@ class Index:
         )
         return [SeriesRow(*row) for row in rows]
 
+    def has_runs(self, series: str) -> bool:
+        """Return whether a series has runs here."""
+        query = f"SELECT 1 FROM history_runs r WHERE {_OF_SERIES} LIMIT 1"
+        return bool(self._rows(query, series, series))
+
     def title(self, series: str) -> str:
         """Return a series in words."""
         rows = self._rows("SELECT MIN(title) FROM history_series WHERE name = ?", series)

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.part import HELD_UP
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind, recurrence_id
+from chimbuko.causes.wording import BOUNDS, Bound
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.incidents.marks import Mark, MarkState, marks_of, remove_mark, write_mark
@@ -56,6 +57,7 @@ class IncidentSummary(msgspec.Struct, frozen=True):
     cost_us: float
     """Core time lost on all ranks."""
     sentence: str
+    bound: Bound = Bound.EXACT
     mark: str = ""
     """State by its mark, as ``MarkState`` has them; empty without one."""
     note: str = ""
@@ -91,6 +93,7 @@ class IncidentPage(msgspec.Struct, frozen=True):
     """Number of incidents in the whole list."""
     cost_us: float
     """Core time that all incidents of the list cost."""
+    bound: Bound = Bound.EXACT
 
 
 def is_incident_id(text: str) -> bool:
@@ -138,10 +141,11 @@ class Incidents:
         column = INCIDENTS.c[sort]
         order = (column.desc() if sort == "cost_us" else column.asc(), INCIDENTS.c.number)
         rows = self._reader.rows(select(*_SHOWN).where(shown).order_by(*order).limit(limit).offset(offset))
-        sums = select(func.count(), func.coalesce(func.sum(INCIDENTS.c.cost_us), 0.0)).where(shown)
-        ((total, cost_us),) = self._reader.rows(sums)
+        columns = INCIDENTS.c
+        sums = select(func.count(), func.coalesce(func.sum(columns.cost_us), 0.0), func.max(columns.bound))
+        ((total, cost_us, bound),) = self._reader.rows(sums.where(shown))
         listed = [marked(self._summary(row), marks) for row in rows]
-        return IncidentPage(listed, int(total), float(cost_us))
+        return IncidentPage(listed, int(total), float(cost_us), BOUNDS[bound or 0])
 
     def one(self, wanted: str) -> IncidentDetails:
         """Return an incident by its id; where it became part of another, return that one.
@@ -270,6 +274,7 @@ class Incidents:
             rank=None if row.rank < 0 else row.rank,
             function="" if row.function < 0 else self._reader.names.functions[row.function],
             call_id=row.call,
+            bound=BOUNDS[row.bound],
             **names,
         )
 
@@ -339,6 +344,6 @@ _SHOWN = tuple(
     INCIDENTS.c[name]
     for name in (
         *("number", "program", "kind", "rank", "function", "call", "begin_us", "end_us"),
-        *("flags", "ranks", "cost_us", "sentence"),
+        *("flags", "ranks", "cost_us", "sentence", "bound"),
     )
 )

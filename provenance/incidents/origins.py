@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 from sqlalchemy import func, select
 
+from chimbuko.causes.wording import BOUNDS, Bound
 from chimbuko.provenance.query.names import is_current
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS
@@ -29,6 +30,8 @@ class Origin(msgspec.Struct, frozen=True):
     """Core time that these incidents cost on all ranks."""
     waited_us: float
     """Time lost here in calls that are not the origin of their incident."""
+    bound: Bound = Bound.EXACT
+    """How sure the time is that these incidents cost."""
 
 
 class OriginList(msgspec.Struct, frozen=True):
@@ -63,7 +66,7 @@ def origins(reader: RunReader, by: OriginBy, limit: int, times: tuple[int, int] 
     """
     lost = _lost(reader, by, times)
     waited = _waited(reader, by, times)
-    unknown_us = sum(cost_us for (_, number), (_, cost_us) in lost.items() if number < 0)
+    unknown_us = sum(cost_us for (_, number), (_, cost_us, _) in lost.items() if number < 0)
     places = [place for place in lost.keys() | waited.keys() if place[1] >= 0]
     places.sort(key=lambda place: (-lost[place][1], -waited[place], place))
     functions = reader.names.functions
@@ -76,11 +79,12 @@ def origins(reader: RunReader, by: OriginBy, limit: int, times: tuple[int, int] 
                 incidents=lost[program, number][0],
                 lost_us=lost[program, number][1],
                 waited_us=waited[program, number],
+                bound=BOUNDS[lost[program, number][2]],
             )
             for program, number in places[:limit]
         ],
         total=len(places),
-        lost_us=sum(cost_us for _, cost_us in lost.values()),
+        lost_us=sum(cost_us for _, cost_us, _ in lost.values()),
         unknown_us=unknown_us,
     )
 
@@ -89,16 +93,17 @@ OriginKey = tuple[int, int]
 """Number of a program, and of one of its ranks or functions."""
 
 
-def _lost(reader: RunReader, by: OriginBy, times: Times) -> dict[OriginKey, tuple[int, float]]:
-    """Return how many incidents began at each origin, and what they cost."""
+def _lost(reader: RunReader, by: OriginBy, times: Times) -> dict[OriginKey, tuple[int, float, int]]:
+    """Return how many incidents began at each origin, what they cost, and the place of the bound of that."""
     columns = INCIDENTS.c
     place = (columns.program, columns[by])
-    statement = select(*place, func.count(), func.sum(columns.cost_us)).where(is_current(reader.run))
+    sums = func.count(), func.sum(columns.cost_us), func.max(columns.bound)
+    statement = select(*place, *sums).where(is_current(reader.run))
     if times is not None:
         statement = statement.where(columns.begin_us <= times[1], columns.end_us >= times[0])
-    found: dict[OriginKey, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
-    for program, number, incidents, cost_us in reader.rows(statement.group_by(*place)):
-        found[program, number] = int(incidents), float(cost_us)
+    found: dict[OriginKey, tuple[int, float, int]] = defaultdict(lambda: (0, 0.0, 0))
+    for program, number, incidents, cost_us, bound in reader.rows(statement.group_by(*place)):
+        found[program, number] = int(incidents), float(cost_us), int(bound)
     return found
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from sqlalchemy import Engine, and_, case, func, select
 
 from chimbuko.core.arrays import Rows
-from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth, slept_us
+from chimbuko.core.calls.record import CLEARLY, CounterStatistics, Metadata, StreamHealth, slept_us
+from chimbuko.core.config import LEAST_CALLS
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.unpacking import unpacked
 from chimbuko.provenance.query.calls import Calls
@@ -188,6 +189,19 @@ def _add(times: dict[int, FunctionTime], number: int, calls: int, exclusive_us: 
     times[number] = FunctionTime(before.calls + calls, before.exclusive_us + exclusive_us, 0)
 
 
+def shortest_of_slowest(run: int, metric: str = "exclusive") -> AnySelect:
+    """Return a statement for the number of each function, and the shortest runtime on the path on which that
+    is longest, of paths with enough calls.
+    """
+    of_path = and_(PATHS.c.run == PATH_STATISTICS.c.run, PATHS.c.number == PATH_STATISTICS.c.path)
+    return (
+        select(PATHS.c.function, func.max(PATH_STATISTICS.c[f"{metric}_minimum_us"]))
+        .join_from(PATH_STATISTICS, PATHS, of_path)
+        .where(PATH_STATISTICS.c.run == run, PATH_STATISTICS.c.calls >= LEAST_CALLS)
+        .group_by(PATHS.c.function)
+    )
+
+
 class Provenance:
     """Provenance of one run; each question is answered from what is committed when it is asked.
 
@@ -270,6 +284,21 @@ class Provenance:
             PathStatistics(programs[on_path[-1]], [functions[number] for number in on_path], *of_path)
             for on_path, of_path in on_paths
         ]
+
+    def judged_by_path_to_us(self) -> dict[tuple[int, str], float]:
+        """Return up to which expected runtime calls of functions are judged by their own call path, as calls
+        on another one are clearly longer, by program and name.
+        """
+        config = self.run().config
+        if config.detector != "robust":
+            return {}
+        statement = shortest_of_slowest(self.reader.run, config.metric)
+        shortest_us: dict[int, float] = dict(self.reader.rows(statement))
+        return {
+            key: shortest_us[number] / CLEARLY
+            for key, number in self.function_numbers().items()
+            if number in shortest_us
+        }
 
     def function_times(self) -> dict[tuple[int, str], FunctionTime]:
         """Return the time in all calls of each function over all ranks, by program and name."""

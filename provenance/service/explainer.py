@@ -19,10 +19,12 @@ from chimbuko.provenance.store.engine import StoreRefused
 from chimbuko.provenance.write.events import (
     ExplainedCall,
     IncidentsStored,
+    RanksAsked,
     RecurrencesStored,
     Resumed,
     StoreEvent,
 )
+from chimbuko.provenance.write.inquiries import asked_by
 from chimbuko.provenance.write.liveincidents import (
     HORIZON_US,
     Ask,
@@ -154,4 +156,5 @@ class Explainer:
                 return recurrences
             case Ask(requests):
                 self._ask(requests)
+                return RanksAsked(self._clock(), asked_by(requests))
         return None

@@ -141,6 +141,7 @@ _HERE = {
         "call": "Id of the call that was delayed; empty if it is not on record",
         "flags": "Abnormal calls in it",
         "ranks": "Ranks that lost time",
+        "bound": "How sure the cost is: 0 exact, 1 estimated, 2 at least",
     }
     | _OF_FINDINGS,
     "recurrences": {

@@ -26,6 +26,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
@@ -200,12 +201,14 @@ INCIDENTS = Table(
     _real("cost_us"),
     _text("sentence"),
     _blob("details"),
+    Column("bound", SmallInteger, nullable=False, server_default="0"),
     *(Index(f"ix_incidents_{name}", "run", name) for name in ("cost_us", "begin_us")),
 )
 """Incidents: delays, each with all that was flagged because of it, numbered from 1. ``rank`` and ``function``
 are -1 where the origin is not known; ``call``, the id of the origin, is empty then. An incident that became
 part of another names that in ``merged_into``, which is 0 otherwise; one that ``is_gone`` has no flagged call
-left. ``details`` is the ``Incident`` as JSON, compressed with zlib."""
+left. ``details`` is the ``Incident`` as JSON, compressed with zlib. ``bound`` is the place among
+``Bound`` of that of the cost."""
 
 RECURRENCES = _indexed(
     "recurrences",

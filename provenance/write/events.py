@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from chimbuko.causes.incident import Incident
+from chimbuko.causes.incident import Asked, Incident
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.monitor.sampling.nodebatch import PackedBatch
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
@@ -67,6 +67,14 @@ class IncidentsStored(msgspec.Struct, frozen=True):
 
     time_s: float
     incidents: Sequence[Incident]
+
+
+class RanksAsked(msgspec.Struct, frozen=True):
+    """Event: ranks were asked who waited, or are known to have answered."""
+
+    time_s: float
+    asked: Mapping[int, Asked]
+    """Ranks by the number of the incident."""
 
 
 class RecurrencesStored(msgspec.Struct, frozen=True):

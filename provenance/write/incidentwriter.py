@@ -14,6 +14,7 @@ from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.incidents.sentence import recurrence_sentence, sentence
 from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence, recurrence_id
+from chimbuko.causes.wording import BOUNDS
 from chimbuko.core.unpacking import unpacked
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
@@ -85,6 +86,7 @@ def _row(run: int, one: Incident, functions: Mapping[tuple[int, str], int]) -> t
         functions.get((one.program, one.function), UNKNOWN),
         *(one.call_id, one.begin_us, one.end_us, one.flags, one.ranks, one.cost_us, sentence(one)),
         _packed(msgspec.structs.replace(one, waited=one.waited[:MOST_WAITED])),
+        BOUNDS.index(one.bound),
     )
 
 

@@ -6,15 +6,16 @@ also asked what ranks lost themselves.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from heapq import nsmallest
+
 from chimbuko.causes.evidence.evidence import LEAST_UNFLAGGED_SHARE, Evidence
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.incident import MOST_ASKED, Incident
-from chimbuko.causes.incidents.tracker import Changes
-from chimbuko.causes.kinds.peers import SLOW_OPERATION
+from chimbuko.causes.incident import MOST_ASKED, MOST_NEAR, Asked, Incident
+from chimbuko.causes.incidents.tracker import ASKED_FROM_US, Changes, asked_about_us
+from chimbuko.core.arrays import RankKey
 from chimbuko.runtime.protocol.messages import WaitsRequest
 
-LEAST_US = 10_000.0
-"""Shortest delay that is asked about."""
 LEAST_SHARE = 0.1
 """Least share of the delay, or of the wait for one that is not on record, that a call must have waited."""
 WAITS_S = 1.0
@@ -49,7 +50,7 @@ class Inquiries:
             self._waiting.pop(number, None)
         for incident in changes.incidents:
             _, since_s = self._waiting.pop(incident.number, (None, now_s))
-            if incident.number not in self._asked and _lost_us(incident) >= LEAST_US:
+            if incident.number not in self._asked and asked_about_us(incident) >= ASKED_FROM_US:
                 self._waiting[incident.number] = incident, since_s
 
     def due(self, now_s: float, is_urgent: bool) -> list[WaitsRequest]:
@@ -58,7 +59,7 @@ class Inquiries:
         self._room = min(RANKS_PER_S, self._room + passed_s * RANKS_PER_S)
         ripe = [one for one, since_s in self._waiting.values() if is_urgent or now_s - since_s >= WAITS_S]
         requests = []
-        for incident in sorted(ripe, key=_lost_us, reverse=True):
+        for incident in sorted(ripe, key=asked_about_us, reverse=True):
             request = self._request(incident)
             if request is not None and len(request.ranks) > self._room:
                 break
@@ -89,12 +90,17 @@ class Inquiries:
         program, clocks = about.program, self._scene.clocks
         near = about.rank if incident.rank is None else incident.rank
         known = {about.rank, *(one.rank for one in incident.waited)}
-        others = sorted(self._scene.ranks[program] - known, key=lambda rank: abs(rank - near))
+        asked = chosen(self._scene.ranks[program] - known, near)
         begin_us, end_us = about.common_from_us, about.common_to_us
-        ranks = {rank: round(clocks.ahead_us(program, rank, begin_us)) for rank in others[:MOST_ASKED]}
-        least_us = max(LEAST_SHARE * about.excess_us, LEAST_SHARE * LEAST_US)
+        ranks = {
+            rank: round(clocks.ahead_us(program, rank, begin_us)) for rank in (*asked.near, *asked.spread)
+        }
+        least_us = max(LEAST_SHARE * about.excess_us, LEAST_SHARE * ASKED_FROM_US)
         own_us = 0.0 if incident.call_id or incident.is_loss else LEAST_UNFLAGGED_SHARE * about.excess_us
-        return WaitsRequest(program, begin_us, end_us, least_us, ranks, own_us) if ranks else None
+        if not ranks:
+            return None
+        about_it = program, begin_us, end_us, least_us, ranks, own_us
+        return WaitsRequest(*about_it, incident.number, len(asked.near))
 
     def _about(self, incident: Incident) -> Flag | None:
         """Return the delay, or the longest wait that leads to no other call."""
@@ -104,8 +110,35 @@ class Inquiries:
         return self._scene.flags.get(incident.call_id or first)
 
 
-def _lost_us(incident: Incident) -> float:
-    """Return the lost time by which incidents are asked about; 0 if no rank came late."""
-    if incident.call_id or incident.is_loss:
-        return incident.excess_us
-    return 0.0 if incident.kind == SLOW_OPERATION.id else max(one.lost_us for one in incident.waited)
+def chosen(ranks: Collection[int], near: int) -> Asked:
+    """Return which of some ranks are asked: those near to one, and others that are spread over the rest.
+
+    Waits for messages are near, and of those at collective operations the others tell the mean.
+    """
+    beside = nsmallest(MOST_NEAR, ranks, key=lambda rank: abs(rank - near))
+    spread = nsmallest(MOST_ASKED - len(beside), set(ranks).difference(beside), key=_scattered)
+    return Asked(beside, spread)
+
+
+def _scattered(rank: int) -> int:
+    """Return a place in an order of ranks whose begin is spread over them, at no regular distance."""
+    # By the golden ratio: few ranks in the order have the distance of nodes, or of a decomposition.
+    return rank * 2_654_435_769 % (1 << 32)
+
+
+def asked_by(requests: Sequence[WaitsRequest], read: Collection[RankKey] | None = None) -> dict[int, Asked]:
+    """Return which ranks are asked about incidents, by number.
+
+    Parameters
+    ----------
+    read
+        Programs and ranks that have answered; None for all.
+    """
+    found = {}
+    for one in requests:
+        ranks = list(one.ranks)
+        parts = ranks[: one.near], ranks[one.near :]
+        found[one.incident] = Asked(
+            *([rank for rank in part if read is None or (one.program, rank) in read] for part in parts)
+        )
+    return found

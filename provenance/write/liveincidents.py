@@ -24,6 +24,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.events import (
     CallsStored,
     IncidentsStored,
+    RanksAsked,
     RecurrencesStored,
     SamplesStored,
     Tick,
@@ -88,7 +89,9 @@ class RecurringRead(msgspec.Struct, frozen=True):
     found: Sequence[Recurrence]
 
 
-LiveEvent = CallsStored | SamplesStored | Tick | IncidentsStored | RecurringRead | RecurrencesStored
+LiveEvent = (
+    CallsStored | SamplesStored | Tick | IncidentsStored | RanksAsked | RecurringRead | RecurrencesStored
+)
 
 
 class StoreChanges(msgspec.Struct, frozen=True):
@@ -98,7 +101,9 @@ class StoreChanges(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Instruction to ask agents who waited for a delay, or lost the time, in calls that were not flagged."""
+    """Instruction to ask agents who waited for a delay, or lost the time, in calls that were not flagged;
+    ``RanksAsked`` answers.
+    """
 
     requests: Sequence[WaitsRequest]
 
@@ -140,6 +145,8 @@ class LiveIncidents:
           │                       │ meanwhile, or delays wait to be  │
           │                       └──────────────asked about ────────┤
           └────────────────────────IncidentsStored ─▶ Ask────────────┘
+
+    ``RanksAsked`` is news.
 
     Beside that, in any state: ``Tick``, when a report is due, ─▶ ``ReadRecurring``; ``RecurringRead``, where
     that has changed, ─▶ ``StoreRecurrences``; ``RecurrencesStored``.
@@ -201,6 +208,9 @@ class LiveIncidents:
                 return self._look(event)
             case IncidentsStored():
                 return self._settle(event.time_s)
+            case RanksAsked(_, asked):
+                self._tracker.note_asked(asked)
+                self._has_news = True
             case RecurringRead():
                 return self._tell_what_recurs(event)
             case RecurrencesStored():
@@ -264,6 +274,7 @@ class LiveIncidents:
 
     def _resume(self, past: Past) -> None:
         numbers = {one.id: one.number for one in past.incidents}
+        self._tracker.note_asked({one.number: one.asked for one in past.incidents})
         self._tracker.incident_of |= {loss.id: one.number for one in past.incidents for loss in one.losses}
         self._tracker.incident_of |= {
             one.id: numbers[one.incident_id] for one in past.records if one.incident_id

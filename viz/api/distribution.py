@@ -67,9 +67,14 @@ class Distribution(msgspec.Struct, frozen=True):
     """
     threshold: float
     """Threshold of the function, in the detector's own measure."""
+    by_path_to_us: float = 0.0
+    """Calls whose ``expected_us`` is up to this are judged by the range of their own call path, too, as calls
+    on another one are clearly longer: that is about ``expected_us`` ± ``spread_us`` of the call. 0 where no
+    paths are known.
+    """
 
 
-def distribution(model: FunctionModel, config: AnalysisConfig) -> Distribution:
+def distribution(model: FunctionModel, config: AnalysisConfig, by_path_to_us: float = 0.0) -> Distribution:
     """Return the distribution in the model of a function that a run with these settings made."""
     # Imported here because it loads compiled code, which would be a third of a dashboard's time to start.
     from chimbuko.ad.detectors.limits import ordinary_spans, threshold_of
@@ -87,6 +92,7 @@ def distribution(model: FunctionModel, config: AnalysisConfig) -> Distribution:
         counted=_buckets(columns["counted"]) if "counted" in columns else None,
         ordinary=[Span(_finite(lower_us), _finite(upper_us)) for lower_us, upper_us in spans_us],
         threshold=threshold_of(model.name, config),
+        by_path_to_us=by_path_to_us,
     )
 
 

@@ -12,7 +12,15 @@ from chimbuko.causes.kinds.registry import cause_of
 from chimbuko.causes.kinds.split import main_part
 from chimbuko.causes.part import LIMIT
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
-from chimbuko.causes.wording import ALIKE, duration, lost_time, ranks_in_words, spread, threads_in_words
+from chimbuko.causes.wording import (
+    ALIKE,
+    Bound,
+    duration,
+    lost_time,
+    ranks_in_words,
+    spread,
+    threads_in_words,
+)
 from chimbuko.core.calls.functionnames import place_of_construct, short_name
 from chimbuko.core.calls.waiting import Waits, is_start, waits_in
 from chimbuko.core.units import against_usual, number_of
@@ -35,8 +43,16 @@ def sentence(incident: Incident) -> str:
     if of_threads:
         clauses = [_late(incident, of_threads), *clauses, _waited_there(of_threads)]
     clauses += _waits(incident, [one for one in others if one not in of_threads])
-    least = "at least " if incident.is_partial else ""
-    return f"{'; '.join(clauses)}: {least}{lost_time(incident.cost_us, incident.ranks)}."
+    lost = lost_time(incident.cost_us, incident.ranks, incident.bound)
+    return f"{'; '.join(clauses)}: {lost}{_basis(incident)}."
+
+
+def _basis(incident: Incident) -> str:
+    """Return what the cost was estimated from; empty where it was not."""
+    if incident.bound is not Bound.ESTIMATED:
+        return ""
+    asked = len(incident.asked.near) + len(incident.asked.spread)
+    return f", estimated from {asked} of {number_of(incident.of_ranks, 'ranks')}"
 
 
 def recurrence_sentence(recurrence: Recurrence) -> str:
@@ -220,7 +236,9 @@ def _wait(incident: Incident, operation: str, waited: Sequence[Waited]) -> str:
     lost: dict[int, float] = defaultdict(float)
     for one in waited:
         lost[one.rank] += one.lost_us
-    least = "at least " if incident.is_partial and any(not one.is_flagged for one in waited) else ""
+    asked = {*incident.asked.near, *incident.asked.spread}
+    is_least = incident.bound is not Bound.EXACT and any(one.rank in asked for one in waited)
+    least = "at least " if is_least else ""
     return f"{least}{ranks_in_words(lost)} waited {spread(lost)}{_for_whom(incident)} in {operation}"
 
 

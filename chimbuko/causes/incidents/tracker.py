@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
 
 from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import Flag, is_loss_id
-from chimbuko.causes.incident import MOST_ASKED, Incident, NodeLoss, Waited
+from chimbuko.causes.incident import LEAST_SAMPLE, MOST_ASKED, Asked, Incident, NodeLoss, Waited
 from chimbuko.causes.incidents.grouping import (
     Culprit,
     counts,
@@ -23,6 +23,7 @@ from chimbuko.causes.incidents.grouping import (
 from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.kinds.heldup import STOPPED
 from chimbuko.causes.kinds.interpreter import LOOP
+from chimbuko.causes.kinds.peers import SLOW_OPERATION
 from chimbuko.causes.kinds.registry import IN_NODE
 from chimbuko.causes.kinds.rest import NOT_EXPLAINED
 from chimbuko.causes.kinds.split import main_part, split
@@ -31,6 +32,9 @@ from chimbuko.causes.part import Part
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.waiting import Waits
 from chimbuko.monitor.sampling.nodebatch import NodeBatch
+
+ASKED_FROM_US = 10_000.0
+"""Shortest delay that ranks are asked about."""
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -67,6 +71,8 @@ class IncidentTracker:
         self._next = first
         self.incident_of = dict(known or {})
         """Number of the incident of each call, and of each loss."""
+        self._asked: dict[int, Asked] = {}
+        """Ranks that were asked about incidents, by number."""
         self._incidents: dict[int, Incident] = {}
         self._members: dict[int, set[str]] = {}
         self._leads: dict[str, str] = {}
@@ -96,12 +102,19 @@ class IncidentTracker:
         self.evidence.ranks[record.program].add(record.rank)
         self.evidence.communication.put(record)
 
+    def note_asked(self, asked: Mapping[int, Asked]) -> None:
+        """Take which ranks were asked about incidents, by number: who of them says nothing has not waited."""
+        self._asked |= asked
+        for number in asked:
+            self._changed += [self.evidence.flags[one] for one in sorted(self._members.get(number, ()))[:1]]
+
     def forget_before(self, time_us: int) -> None:
         """Let go of incidents that were over by then; they stay as they were reported last."""
         self.evidence.nodes.forget_before(time_us)
         over = [number for number, one in self._incidents.items() if one.end_us < time_us]
         for number in over:
             del self._incidents[number]
+            self._asked.pop(number, None)
             for call_id in self._members.pop(number):
                 self._let_go(call_id)
         for call_id in [one for one in self._alone if self.evidence.flags[one].exit_us < time_us]:
@@ -190,6 +203,8 @@ class IncidentTracker:
                     continue
             self._alone |= set(members.pop(root))
         merged = {number: into for number, into in merged.items() if into in incidents}
+        for number in merged:
+            self._asked.pop(number, None)
         left = {call_id: 0 for call_id in self._alone if call_id in self.incident_of}
         incident_of = {call_id: numbers[root] for root, of_root in members.items() for call_id in of_root}
         changes = Changes(
@@ -254,9 +269,32 @@ class IncidentTracker:
 
     def _told(self, number: int, root: str, members: list[str]) -> Incident:
         """Return an incident of which there is a sentence."""
-        incident = self._incident(number, root, members)
+        incident = self._with_others(self._incident(number, root, members), members)
         sentence(incident)
         return incident
+
+    def _with_others(self, incident: Incident, members: Iterable[str]) -> Incident:
+        """Return an incident with what ranks lost that nobody asked, or with that this is not known."""
+        asked, flags = incident.asked, [self.evidence.flags[one] for one in members]
+        ranks = self.evidence.ranks[incident.program]
+        known = {flag.rank for flag in flags if flag.loss is None}
+        left = len(ranks - known.union(asked.near, asked.spread))
+        # Of few ranks all are asked, and of a short delay none.
+        is_small = not asked.near and len(ranks) <= MOST_ASKED + len(known)
+        if not left or is_small or asked_about_us(incident) < ASKED_FROM_US:
+            return incident
+        if len(asked.spread) < LEAST_SAMPLE:
+            return msgspec.structs.replace(incident, is_partial=True)
+        spread = set(asked.spread)
+        waited = [flag for flag in self._costly(flags) if flag.rank in spread]
+        estimated_us = left * sum(flag.excess_us for flag in waited) / len(spread)
+        return msgspec.structs.replace(
+            incident,
+            cost_us=incident.cost_us + estimated_us,
+            estimated_us=estimated_us,
+            estimated_ranks=round(left * len({flag.rank for flag in waited}) / len(spread)),
+            of_ranks=len(ranks),
+        )
 
     def _incident(self, number: int, root: str, members: list[str]) -> Incident:
         flags = [self.evidence.flags[call_id] for call_id in members]
@@ -293,18 +331,14 @@ class IncidentTracker:
             is_flagged=origin.is_flagged,
             losses=sorted(losses, key=lambda one: (one.id != root, one.begin_us, one.id)),
             thread=origin.thread if is_known else 0,
-            is_partial=self._is_partial(flags),
+            asked=self._asked.get(number, Asked()),
             is_of_all=len(stopped) > 1 and stopped == self.evidence.ranks[origin.program],
         )
 
-    def _cost_us(self, flags: Sequence[Flag]) -> float:
+    def _cost_us(self, flags: Collection[Flag]) -> float:
         """Return the core time that the calls among these lost."""
-        hosts = {flag.rank for flag in flags if not flag.is_gpu}
-        own_us, of_loops = 0.0, dict.fromkeys(hosts, 0.0)
-        for flag in flags:
-            # While a process waits for its GPU only a core of it is lost.
-            if flag.loss is not None or self._is_counted(flag) or (flag.is_gpu and flag.rank in hosts):
-                continue
+        own_us, of_loops = 0.0, defaultdict[int, float](float)
+        for flag in self._costly(flags):
             # Tasks that wait for their event loop have one thread together.
             if main_part(self.parts[flag.id]).kind == LOOP.id:
                 of_loops[flag.rank] = max(of_loops[flag.rank], flag.excess_us)
@@ -312,13 +346,12 @@ class IncidentTracker:
                 own_us += flag.excess_us
         return own_us + sum(of_loops.values())
 
-    def _is_partial(self, flags: Iterable[Flag]) -> bool:
-        """Return whether waits of an incident came by asking, and there are more ranks than were asked."""
-        of_program = [flag for flag in flags if flag.loss is None]
-        asked = {flag.rank for flag in of_program if not flag.is_flagged}
-        known = {flag.rank for flag in of_program} - asked
-        ranks = self.evidence.ranks[of_program[0].program] if of_program else set()
-        return bool(asked) and len(ranks) > max(len(asked), MOST_ASKED) + len(known)
+    def _costly(self, flags: Collection[Flag]) -> list[Flag]:
+        """Return the calls of an incident whose excess is in that of no other."""
+        # While a process waits for its GPU only a core of it is lost.
+        hosts = {flag.rank for flag in flags if not flag.is_gpu}
+        calls = [flag for flag in flags if flag.loss is None]
+        return [one for one in calls if not (self._is_counted(one) or (one.is_gpu and one.rank in hosts))]
 
     def _loss(self, loss: Flag, calls: Iterable[Flag]) -> NodeLoss:
         """Return what a rank lost, of which some is the excess of calls: those of the same incident, and
@@ -360,6 +393,13 @@ class IncidentTracker:
         """Whether a call around this one contains its excess in its own."""
         around = (self.evidence.flags.get(call_id) for call_id, _ in flag.ancestors)
         return any(one is not None and not one.is_exclusive for one in around)
+
+
+def asked_about_us(incident: Incident) -> float:
+    """Return the lost time by which an incident is asked about; 0 if no rank came late."""
+    if incident.call_id or incident.is_loss:
+        return incident.excess_us
+    return 0.0 if incident.kind == SLOW_OPERATION.id else max(one.lost_us for one in incident.waited)
 
 
 def _joined(times: list[tuple[int, int]]) -> list[tuple[int, int]]:

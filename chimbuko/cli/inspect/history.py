@@ -81,9 +81,9 @@ def _named(index: Index, wanted: str | None) -> str:
         if newest is None:
             raise ConfigError(f"{index.place}: holds no run yet")
         return newest
-    names = [one.name for one in index.series()]
-    found = wanted if wanted in names else index.series_of(wanted)
+    found = wanted if index.has_runs(wanted) else index.series_of(wanted)
     if found is None:
+        names = [one.name for one in index.series()]
         raise ConfigError(f"series {wanted!r}: there is none; there are {', '.join(names) or 'none yet'}")
     return found
 

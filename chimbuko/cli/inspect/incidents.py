@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from chimbuko.causes.wording import bounded
 from chimbuko.cli.shared.incident import known_findings_of
 from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.units import format_duration_us, number_of
@@ -122,7 +123,7 @@ def _rows(
         [
             one.id,
             f"{(one.begin_us - start_us) / 1e6:.3f} s",
-            format_duration_us(one.cost_us),
+            bounded(one.cost_us, one.bound, is_short=True),
             f"{one.ranks:,}",
             f"{one.flags:,}",
             one.kind,

@@ -5,13 +5,18 @@ Answers as JSON on standard output.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from chimbuko.core.names import escaped_json, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def print_json(value: Any, enc_hook: Callable[[Any], Any] | None = None) -> None:
@@ -47,13 +52,14 @@ class Output:
     """Standard output: styled and fitted to the width on a terminal, plain and whole into a file or pipe."""
 
     def __init__(self) -> None:
-        # Most commands print no table, and it takes 0.03 s to load.
-        from rich.console import Console
-
-        self._console = Console(highlight=False, markup=False, emoji=False)
+        # It takes 0.05 s to load, and adds nothing to a file.
+        self._console = _console() if sys.stdout.isatty() or os.environ.get("FORCE_COLOR") else None
 
     def line(self, text: str = "", style: str = "") -> None:
         """Print a line, which is never broken."""
+        if self._console is None:
+            click.echo(visible(text))
+            return
         from rich.text import Text
 
         self._console.print(Text(visible(text), style=style), soft_wrap=True)
@@ -65,11 +71,17 @@ class Output:
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         """Print rows under their titles; one with a ``▲`` is coloured, too."""
-        width = self._console.width if self._console.is_terminal else None
+        width = self._console.width if self._console is not None and self._console.is_terminal else None
         titles, *lines = aligned(columns, rows, width)
         self.line(titles, "bold")
         for line in lines:
             self.line(line, "red" if MARK in line else "")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:

@@ -30,7 +30,7 @@ from chimbuko.launcher.offline.lockstepstream import RecordedFile
 from chimbuko.launcher.offline.readers import ForkedReaders, Heart, OwnReader, Readers, ToRead
 from chimbuko.launcher.offline.shelf import LeftSpools, Shelf
 from chimbuko.launcher.offline.spec import UNDELIVERED_CODE, OfflineNews, OfflineSpec
-from chimbuko.provenance.explain.traceanswers import recalled
+from chimbuko.provenance.explain.traceanswers import Answers, recalled
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.storing import Storing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
@@ -39,7 +39,7 @@ from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.process.starting import uncollected
-from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
+from chimbuko.runtime.protocol.messages import WaitsRequest
 from chimbuko.runtime.runs.directory import RunDirectory
 
 AGENT = "agent-0"
@@ -117,7 +117,7 @@ def _look_up(
     most_bytes: int,
     should_stop: Callable[[], bool],
     requests: Sequence[WaitsRequest],
-) -> list[RecordBatch]:
+) -> Answers:
     return recalled(run, storing.store.provenance(), requests, most_bytes, should_stop)
 
 

@@ -14,6 +14,8 @@ from chimbuko.launcher.offline.lockstep import Lockstep
 from chimbuko.launcher.offline.lockstepstream import EpochClosed
 from chimbuko.launcher.offline.readers import Readers
 from chimbuko.launcher.offline.shelf import Shelf
+from chimbuko.provenance.explain.traceanswers import Answers
+from chimbuko.provenance.write.inquiries import asked_by
 from chimbuko.pserver.state.modelversions import Published
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
@@ -208,7 +210,7 @@ class Questions:
 def answer(
     questions: Questions,
     shelf: Shelf,
-    look_up: Callable[[Sequence[WaitsRequest]], Sequence[RecordBatch]],
+    look_up: Callable[[Sequence[WaitsRequest]], Answers],
 ) -> None:
     """Store answers to the questions, and to those that they lead to.
 
@@ -219,7 +221,10 @@ def answer(
     """
     for _ in range(MOST_QUESTIONS):
         shelf.explain()
-        batches = look_up(questions.take())
-        if not batches:
+        requests = questions.take()
+        answers = look_up(requests)
+        shelf.note_asked(asked_by(requests, answers.read))
+        if not answers.batches:
+            shelf.explain()
             return
-        shelf.write(batches)
+        shelf.write(answers.batches)

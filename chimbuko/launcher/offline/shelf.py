@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,11 +12,13 @@ import msgspec
 
 from chimbuko.ad.handoff.namesfile import NAMES, NamesFile
 from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.causes.incident import Asked
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.provenance.service.steps import GiveUp
 from chimbuko.provenance.service.storing import Storing
 from chimbuko.provenance.service.writercore import Troubles
 from chimbuko.provenance.store.engine import StoreBusy
+from chimbuko.provenance.write.events import RanksAsked
 from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics
 
 Made = TypeVar("Made")
@@ -141,6 +143,11 @@ class Shelf:
         """Write batches."""
         if batches:
             self._tried(lambda: self._storing.records(batches))
+
+    def note_asked(self, asked: Mapping[int, Asked]) -> None:
+        """Take which ranks have answered who waited, by the number of the incident."""
+        if asked and not self.is_given_up:
+            self._storing.explainer.take(RanksAsked(time.monotonic(), asked))
 
     def explain(self) -> None:
         """Explain all calls that are stored."""

@@ -13,6 +13,7 @@ from chimbuko.capture.symbols.taunames import is_offset_name
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.causes.incidents.drift import Drift
 from chimbuko.causes.recurrence import RecurrenceKind
+from chimbuko.causes.wording import Bound, bounded
 from chimbuko.core.calls.census import AT_THE_END, Census, census_of, share_of
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import BEYOND_BUDGET, NO_ROOM_RECORDS, StreamHealth
@@ -510,15 +511,16 @@ def incident_lines(
     known: Mapping[str, KnownFinding],
 ) -> list[str]:
     """Return lines for people about what happened, the most costly first."""
-    found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
-    found += [(one.recurrence.cost_us, one.id, one.sentence) for one in recurrences]
-    found += [(one.cost_us, "node", one.sentence) for one in nodes[:MOST_SHOWN]]
+    exact = Bound.EXACT
+    found = [(one.cost_us, one.id, one.sentence, one.bound) for one in page.incidents]
+    found += [(one.recurrence.cost_us, one.id, one.sentence, exact) for one in recurrences]
+    found += [(one.cost_us, "node", one.sentence, exact) for one in nodes[:MOST_SHOWN]]
     total = page.total + len(recurrences) + len(nodes)
     lines = [f"Worst of {number_of(total, 'findings')}, by time lost on all ranks together:"]
     lines += [
-        f"  {format_duration_us(cost_us) if cost_us else '':>8}  {name:<6} {text}"
+        f"  {bounded(cost_us, bound, is_short=True) if cost_us else '':>8}  {name:<6} {text}"
         + (f" ({known[name].words})" if name in known else "")
-        for cost_us, name, text in sorted(found, reverse=True)
+        for cost_us, name, text, bound in sorted(found, reverse=True)
     ]
     return lines if found else []
 
@@ -534,7 +536,8 @@ def worst_lines(functions: OriginList, ranks: OriginList, programs: int) -> list
     shown = shown_names(one.function or "" for one in functions.origins)
     lines = ["Worst functions, by time lost because of them:"]
     lines += [
-        f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  {shown[one.function or '']}"
+        f"  {bounded(one.lost_us, one.bound, is_short=True):>8}  {one.incidents:>5}×  "
+        + shown[one.function or ""]
         for one in began[:MOST_SHOWN]
     ]
     waits = sorted(functions.origins, key=lambda one: one.waited_us, reverse=True)[:MOST_SHOWN]
@@ -547,7 +550,7 @@ def worst_lines(functions: OriginList, ranks: OriginList, programs: int) -> list
         lines.append(f"Held up: {', '.join(waited)}")
     lines.append("Worst ranks, by time lost because of them:")
     lines += [
-        f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  "
+        f"  {bounded(one.lost_us, one.bound, is_short=True):>8}  {one.incidents:>5}×  "
         + _rank(one.program, one.rank, programs)
         for one in ranks.origins[:MOST_SHOWN]
         if one.lost_us > 0

@@ -425,3 +425,9 @@ class WaitsRequest(msgspec.Struct, frozen=True, array_like=True):
     """Minimum time in µs that a call lost by itself for others to have waited for it; 0 if the call is
     known.
     """
+    incident: int = 0
+    """Number of the incident that is asked about."""
+    near: int = 0
+    """Number of the first ranks that are asked because their numbers are near; the others are spread over
+    all.
+    """

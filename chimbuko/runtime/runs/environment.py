@@ -7,7 +7,6 @@ import platform
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 
 from chimbuko.core.errors import ConfigError
@@ -134,6 +133,9 @@ def _facts() -> dict[str, str]:
 
 
 def _version(package: str) -> str:
+    # Most who import this module only want names from it, and that takes 20 ms.
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -6,10 +6,11 @@ import msgspec
 from msgspec.structs import replace
 
 from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.incident import Asked, Incident
 from chimbuko.causes.incidents.sentence import recurrence_sentence, sentence
 from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
-from chimbuko.causes.wording import ranks_in_words
+from chimbuko.causes.wording import Bound, ranks_in_words
 from tests.causes.flagged import flag
 
 
@@ -50,18 +51,42 @@ def test_waits_for_nobody_on_record() -> None:
     ]
 
 
-def test_of_more_ranks_than_are_asked_the_waits_are_the_least() -> None:
+def waited_of(ranks: int, asked: Asked) -> Incident:
+    """A delay of 99 ms, for which two of so many ranks are known to have waited as long."""
     late = flag("compute", 0, 0, 100)
-    asked = [
-        replace(flag("MPI_Recv()", rank, 0, 101, received_from=[0]), is_flagged=False) for rank in (1, 2)
+    waits = [
+        replace(flag("MPI_Recv()", rank, 0, 101, received_from=[0]), is_flagged=False) for rank in (1, 20)
     ]
-    for ranks, least in ((65, ""), (66, "at least ")):
-        tracker = IncidentTracker()
-        tracker.evidence.ranks[0] |= set(range(ranks))
-        tracker.put([late, *asked])
-        (incident,) = tracker.update().incidents
-        assert f"; {least}ranks 1 and 2 waited " in sentence(incident)
-        assert f": {least}299 ms lost on 3 ranks together." in sentence(incident)
+    tracker = IncidentTracker()
+    tracker.evidence.ranks[0] |= set(range(ranks))
+    tracker.put([late, *waits])
+    tracker.update()
+    tracker.note_asked({1: asked})
+    tracker.update()
+    incident = tracker.incident(late.id)
+    assert incident is not None
+    return incident
+
+
+def test_where_not_all_were_asked_the_waits_are_the_least() -> None:
+    few, many = (sentence(waited_of(ranks, Asked())) for ranks in (67, 68))
+    assert few.endswith("in MPI_Recv: 299 ms lost on 3 ranks together.")
+    assert many.endswith("in MPI_Recv: at least 299 ms lost on 3 ranks together.")
+
+
+def test_what_ranks_lost_that_were_not_asked_is_estimated_from_those_that_stand_for_them() -> None:
+    incident = waited_of(1001, Asked([*range(1, 17)], [*range(20, 30)]))
+    # A tenth of those 974 others waited, as rank 20 did; rank 1 stands for nobody.
+    assert (incident.bound, incident.estimated_ranks, incident.ranks) == (Bound.ESTIMATED, 97, 100)
+    assert incident.estimated_us == 974 * 100_000 / 10
+    assert sentence(incident).endswith(
+        "at least ranks 1 and 20 waited 100 ms each for it in MPI_Recv: "
+        "≈ 10 s lost on ≈ 100 ranks together, estimated from 26 of 1,001 ranks."
+    )
+
+
+def test_few_that_have_answered_tell_nothing_of_the_others() -> None:
+    assert waited_of(1001, Asked([*range(1, 17)], [*range(20, 27)])).bound is Bound.LEAST
 
 
 def test_many_ranks_are_ranges() -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from chimbuko.ad.detectors import Verdicts
 from chimbuko.core.arrays import Float64Array
-from chimbuko.core.calls.record import CallRecord, StepCount, StreamHealth
+from chimbuko.core.calls.record import CLEARLY, CallRecord, StepCount, StreamHealth
 from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.explain import relabelling as module
 from chimbuko.provenance.explain.explaining import explain
@@ -164,6 +164,7 @@ def test_what_was_flagged_on_a_faster_path_stays_flagged(
     Writer(engine, RUN_ID).write_statistics(RunStatistics(paths=[slower]))
     assert relabel(engine, RUN_ID, judge, is_deleting=False) == Relabelled(5, 1, 1, 0)
     assert by_id(provenance())[CALLS[1].id].label is Label.ANOMALY
+    assert provenance().judged_by_path_to_us() == {(0, "solve"): 50_000 / CLEARLY}
 
 
 def test_calls_that_are_abnormal_no_longer_can_be_removed(

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.incident import MOST_ASKED
+from chimbuko.causes.incident import MOST_ASKED, Asked
 from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.provenance.write import inquiries
-from chimbuko.provenance.write.inquiries import GIVEN_UP_S, WAITS_S, Inquiries
+from chimbuko.provenance.write.inquiries import GIVEN_UP_S, WAITS_S, Inquiries, asked_by
 from chimbuko.runtime.protocol.messages import WaitsRequest
 from tests.causes.flagged import at, flag
 
@@ -98,11 +98,20 @@ def test_the_most_costly_ones_go_first_and_what_finds_no_room_is_given_up(
     assert not asking.inquiries.is_waiting
 
 
-def test_of_many_ranks_those_beside_are_asked() -> None:
-    asking = Asking(ranks=1000)
+def test_of_many_ranks_some_beside_are_asked_and_some_everywhere() -> None:
+    asking = Asking(ranks=1024)
     (request,) = asking.put(10.0, flag("compute", 500, 0, 100), is_urgent=True)
-    assert len(request.ranks) == MOST_ASKED
-    assert set(request.ranks) == set(range(468, 533)) - {500} or max(request.ranks) - min(request.ranks) <= 64
+    asked = asked_by([request])[1]
+    assert (sorted(asked.near), len(request.ranks)) == (sorted({*range(492, 509)} - {500}), MOST_ASKED)
+    # Neither a decomposition of which some planes are never asked, nor a node.
+    assert len({rank // 64 for rank in asked.spread}) == 16
+    assert len({rank % 8 for rank in asked.spread}) == 8
+
+
+def test_who_has_not_answered_stands_for_nobody() -> None:
+    (request,) = Asking(ranks=1000).put(10.0, DELAY, is_urgent=True)
+    (asked,) = asked_by([request], {(0, 0), (0, 13), (0, 14)}).values()
+    assert asked == Asked([0, 13, 14], [])
 
 
 def test_each_rank_is_asked_by_its_own_clock() -> None:

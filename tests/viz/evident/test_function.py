@@ -73,8 +73,8 @@ def test_it_opens_with_its_answer(watched: Watched, provenance: Provenance, name
     page.wait_for_selector(f"[data-answer] >> text=on {ranks} rank")
     sentence = page.locator("[data-answer]").inner_text()
     match = re.fullmatch(
-        r".+: ([\d,]+) of ([\d,]+) calls abnormal \(([\d.]+) %\), ([\d.]+ \S+) lost on (\d+) ranks?\. "
-        r"Its calls take as long as at first\.",
+        r".+: ([\d,]+) of ([\d,]+) calls abnormal \(([\d.]+) %\), ([\d.]+ \S+) lost in these "
+        r"on (\d+) ranks?\. Its calls take as long as at first\.",
         sentence,
     )
     assert match
@@ -107,7 +107,7 @@ def test_the_distribution_has_median_worst_and_limit(
     page = open_function(watched, name)
     model = provenance.models.at(0, name, 2**53)
     assert model is not None
-    found = distribution(model, AnalysisConfig())
+    found = distribution(model, AnalysisConfig(), provenance.judged_by_path_to_us()[0, name])
     assert found.buckets is not None and found.ordinary[0].upper_us is not None
     texts = panel(page, "distribution").locator("svg text").all_text_contents()
     shown = {text.split(" ")[0]: text.partition(" ")[2] for text in texts if " " in text}

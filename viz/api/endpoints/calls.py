@@ -177,10 +177,11 @@ def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
     except ConfigError as error:
         raise Missing(f"{error}{_removed(run)}") from error
     model = run.provenance.models.at(record.program, record.function, record.model_version)
+    by_path_to_us = run.provenance.judged_by_path_to_us().get((record.program, record.function), 0.0)
     return CallAnswer(
         record=record,
         normal=run.provenance.calls.normal_like(record),
-        distribution=distribution(model, run.feed.state.info.config) if model else None,
+        distribution=distribution(model, run.feed.state.info.config, by_path_to_us) if model else None,
     )
 
 

@@ -78,10 +78,11 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
     mine = _known(run, wanted)
     model = run.provenance.models.at(mine.program, mine.name, MOST)
     config = run.feed.state.info.config
+    by_path_to_us = run.provenance.judged_by_path_to_us().get((mine.program, mine.name), 0.0)
     time = run.provenance.function_times().get((mine.program, mine.name))
     return FunctionAnswer(
         statistics=mine,
-        distribution=distribution(model, config) if model else None,
+        distribution=distribution(model, config, by_path_to_us) if model else None,
         exclusive_us=time.exclusive_us if time else 0.0,
         slept_us=time.slept_us if time else None,
     )
@@ -129,8 +130,9 @@ def function_by_rank(run: ServedRun, wanted: FunctionParameters) -> FunctionByRa
 def models(run: ServedRun) -> Iterator[Distribution]:
     """List the newest distributions of the runtimes of all functions, one per line."""
     config = run.feed.state.info.config
+    by_path_to_us = run.provenance.judged_by_path_to_us()
     for model in run.provenance.models.newest():
-        yield distribution(model, config)
+        yield distribution(model, config, by_path_to_us.get((model.program, model.name), 0.0))
 
 
 class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from chimbuko.causes.incident import Incident
+from chimbuko.causes.wording import Bound
 from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.provenance.history.remembering import known_in_series
 from chimbuko.provenance.incidents.incidentlist import (
@@ -75,6 +76,8 @@ class IncidentsAnswer(Answer, frozen=True, kw_only=True):
     total: int
     cost_us: float
     """Core time that all incidents of the list cost, in µs."""
+    bound: Bound
+    """How sure that is."""
 
 
 class IncidentParameters(msgspec.Struct, frozen=True):
@@ -192,6 +195,7 @@ def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
         next=str(end) if end < page.total else None,
         total=page.total,
         cost_us=page.cost_us,
+        bound=page.bound,
     )
 
 

@@ -1,7 +1,7 @@
 import { callAnswer, ranked } from '../shared/names/answer';
 import { judgedUs, signOf } from '../shared/names/calls';
 import { callsCommand, showCommand } from '../shared/asking/commands';
-import { isFlagged } from '../function/model/distribution';
+import { isByPath, isFlagged, pathRange } from '../function/model/distribution';
 import { statementCommand } from '../shared/asking/statements';
 import { duration, exact, plural, sinceStart, wallClock } from '../shared/units/units';
 import type { View } from '../shared/address/model/view';
@@ -134,13 +134,25 @@ function placeText(record: CallRecord): string {
 function runtimeMarks(record: CallRecord, normal: CallRecord | null, metric: 'exclusive' | 'inclusive', distribution: Distribution): RuntimeMark[] {
   const took = judgedUs(record, metric);
   const place = percentileText(took, distribution);
-  const usual = record.expected_us > 0 ? [{ sign: '┊', us: record.expected_us, text: `expected then ${duration(record.expected_us)}` } as const] : [];
+  const usual =
+    record.expected_us > 0
+      ? [
+          {
+            sign: '┊',
+            us: record.expected_us,
+            text: `expected ${isByPath(record, took, distribution) ? 'on this call path' : 'then'} ${duration(record.expected_us)}`,
+          } as const,
+        ]
+      : [];
   const twin = normal === null ? [] : [{ sign: '◎', us: judgedUs(normal, metric), text: `normal call ${duration(judgedUs(normal, metric))}` } as const];
   return [{ sign: signOf(record, metric), us: took, text: `this call ${duration(took)}${place && `, ${place}`}` }, ...twin, ...usual];
 }
 
 /** Note that the call was judged by what was known then, while the picture shows what is known now. */
 function hindsight(record: CallRecord, metric: 'exclusive' | 'inclusive', distribution: Distribution): string {
+  if (isByPath(record, judgedUs(record, metric), distribution)) {
+    return `It was judged by the ${pathRange(record)}. The limits shown are those of all calls of the function, which are longer on other paths.`;
+  }
   const then = `It was judged when ${plural(record.seen, 'call')} of the function ${record.seen === 1 ? 'was' : 'were'} known`;
   const differs = (record.label === 'anomaly') !== isFlagged(judgedUs(record, metric), distribution);
   return differs ? `${then}; by what is known now it would ${record.label === 'anomaly' ? 'not ' : ''}be flagged.` : `${then}.`;

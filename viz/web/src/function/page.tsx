@@ -1,6 +1,6 @@
 import { functionAnswer } from '../shared/names/answer';
 import { functionsCommand } from '../shared/asking/commands';
-import { bucketsOf, isFlagged, medianOf } from './model/distribution';
+import { bucketsOf, isByPath, isFlagged, medianOf, pathRange } from './model/distribution';
 import { duration, exact, percent } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
 import { addressOf, follow, view } from '../shared/address/address';
@@ -65,6 +65,11 @@ export function FunctionPage() {
 
 /** Note where the worst call lies within the newest limits: limits move while the run learns. */
 function newestLimits(distribution: Distribution): string {
+  const metric = run.value.value?.config.metric ?? 'exclusive';
+  const call = worst.value.value?.calls[0];
+  if (call !== undefined && isByPath(call, call[`${metric}_us`], distribution)) {
+    return `The worst call was judged by the ${pathRange(call)}. The limits shown are those of all calls, which are longer on other paths.`;
+  }
   const isInside = usualMarks(distribution).some((mark) => mark.sign === '▲' && !isFlagged(mark.us, distribution));
   return isInside ? 'The limits shown are the newest ones; each call was judged by the limits at its time.' : '';
 }

@@ -1,5 +1,5 @@
 import { showCommand } from '../shared/asking/commands';
-import { duration, plural, sinceStart, wallClock } from '../shared/units/units';
+import { bounded, plural, sinceStart, wallClock } from '../shared/units/units';
 import { isMetric, isRecurring, type View } from '../shared/address/model/view';
 import { incidentRequest } from '../shared/api/requests';
 import { addressOfApi } from '../shared/api/http';
@@ -15,6 +15,7 @@ import { Earlier, Frame, Go } from './frame';
 import { beside, call, found, lanes, shown } from './incident';
 import { Lanes } from './lanes';
 import { Marks } from './marks';
+import { Next } from './next';
 import { MetricPage } from './metric';
 import { RecurringPage } from './recurring';
 import { Split } from './split';
@@ -67,6 +68,7 @@ function Page({ answer }: { answer: IncidentAnswer }) {
         </p>
       )}
       <Earlier known={known} />
+      <Next incident={incident} hasNormal={(origin?.normal ?? null) !== null} />
       <Marks of={summary} />
       <p class="place">{placeText(answer)}</p>
       <div class="call-panels incident-panels">
@@ -86,7 +88,7 @@ function placeText({ summary, incident }: IncidentAnswer): string {
     `from ${sinceStart(summary.begin_us - zero_us.value)} (${wallClock(summary.begin_us)})`,
     incident.node && `node ${incident.node}`,
     `${plural(summary.flags, 'abnormal call')} on ${plural(summary.ranks, 'rank')}`,
-    `${duration(summary.cost_us)} lost`,
+    `${bounded(summary.cost_us, summary.bound)} lost`,
   ];
   return parts.filter((part) => part !== '').join(' · ');
 }

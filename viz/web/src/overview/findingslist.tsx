@@ -1,7 +1,7 @@
 import { originName, ranked } from '../shared/names/answer';
 import { incidentsCommand } from '../shared/asking/commands';
 import { shorten, wrapped } from '../shared/names/names';
-import { clock, lostUnit, count, exact, inUnit, plural, sinceStart } from '../shared/units/units';
+import { clock, lostUnit, count, exact, inUnit, plural, sign, sinceStart } from '../shared/units/units';
 import { toNode } from '../shared/address/model/trail';
 import type { View } from '../shared/address/model/view';
 import { incidentsRequest } from '../shared/api/requests';
@@ -54,7 +54,7 @@ export function FindingsList() {
           {findings.map((one) => (
             <li key={findingKey(one)}>
               {one.kind === 'metric' && <MetricLine row={one.metric} />}
-              {one.kind === 'incident' && <IncidentLine row={one.incident} cost={costText(one.cost_us)} />}
+              {one.kind === 'incident' && <IncidentLine row={one.incident} cost={sign(one.incident.bound) + costText(one.cost_us)} />}
               {one.kind === 'node' && <NodeLine row={one.node} cost={costText(one.cost_us)} />}
               {one.kind === 'recurring' && <RecurringLine row={one.recurring} cost={costText(one.cost_us)} />}
             </li>
@@ -217,8 +217,8 @@ function FindingTable({ findings }: { findings: readonly Finding[] }) {
   ];
   const rows = findings.map((one) => {
     if (one.kind === 'incident') {
-      const { id, sentence, cost_us, kind, flags, ranks, begin_us } = one.incident;
-      return [id, sentence, seconds(cost_us), originOf(one.incident), kind, exact(flags), exact(ranks), sinceStart(begin_us - zero_us.value)];
+      const { id, sentence, cost_us, bound, kind, flags, ranks, begin_us } = one.incident;
+      return [id, sentence, sign(bound) + seconds(cost_us), originOf(one.incident), kind, exact(flags), exact(ranks), sinceStart(begin_us - zero_us.value)];
     }
     if (one.kind === 'metric') {
       const { id, sentence, finding } = one.metric;

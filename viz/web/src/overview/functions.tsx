@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { placedName, shortenAll, wrapped, type ShortName } from '../shared/names/names';
 import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from './model/ranking';
-import { lostUnit, digits, duration, exact, inUnit } from '../shared/units/units';
+import { bounded, lostUnit, digits, duration, exact, inUnit, sign } from '../shared/units/units';
 import { RANKINGS, type RankedBy, type View } from '../shared/address/model/view';
 import { chosenTimes } from './steps/times';
 import { functionRankingRequest, originsRequest } from '../shared/api/requests';
@@ -43,7 +43,7 @@ export function Functions() {
           <FunctionBar
             row={row}
             name={names.get(row.name) as ShortName}
-            value={text(row.value)}
+            value={sign(row.bound) + text(row.value)}
             waited={row.waited_us === null ? null : text(row.waited_us)}
             share={most > 0 ? row.value / most : 0}
           />
@@ -199,7 +199,7 @@ function summaryOf(shown: FunctionLines | null, names: ReadonlyMap<string, Short
   const first = shown?.top[0];
   if (!shown || !first) return 'No function with anomalies.';
   const name = names.get(first.name)?.text ?? first.name;
-  if (shown.by === 'origin') return `Most time was lost because of ${name}: ${duration(first.value)}.`;
+  if (shown.by === 'origin') return `Most time was lost because of ${name}: ${bounded(first.value, first.bound)}.`;
   if (shown.by === 'severity_us') return `${name} lost most time: ${duration(first.severity_us)}.`;
   return `Of ${exact(shown.functions)} functions, ${name} has the highest ${STATISTIC_NAMES[shown.by]} of anomalies per step: ${text(first.value)}.`;
 }
@@ -218,7 +218,7 @@ function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: R
     <code title={row.name}>{names.get(row.name)?.text}</code>,
     ...(isOther ? [digits(row.value)] : []),
     exact(row.anomalies),
-    inUnit(row.severity_us, unit),
+    sign(row.bound) + inUnit(row.severity_us, unit),
     ...(row.waited_us === null ? [] : [inUnit(row.waited_us, unit)]),
   ];
   return (

@@ -27,7 +27,8 @@ const whole = computed<Whole>(() => {
   const name = names?.by === 'origin' ? names.top[0] : undefined;
   return {
     total_us: known === null || known.threads === 0 ? null : known.total_us,
-    rank: rank === undefined || rank.value <= 0 || (ranks?.ranks ?? 0) < 2 ? null : { key: `${rank.program}:${rank.rank}`, lost_us: rank.value },
-    function: name === undefined || name.value <= 0 ? null : { name: name.name, lost_us: name.value },
+    rank:
+      rank === undefined || rank.value <= 0 || (ranks?.ranks ?? 0) < 2 ? null : { key: `${rank.program}:${rank.rank}`, lost_us: rank.value, bound: rank.bound },
+    function: name === undefined || name.value <= 0 ? null : { name: name.name, lost_us: name.value, bound: name.bound },
   };
 });

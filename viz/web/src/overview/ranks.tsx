@@ -1,6 +1,6 @@
 import { ranked } from '../shared/names/answer';
 import { STATISTIC_NAMES, type RankLine, type RankLines } from './model/ranking';
-import { lostUnit, digits, duration, exact, inUnit } from '../shared/units/units';
+import { bounded, lostUnit, digits, duration, exact, inUnit, sign } from '../shared/units/units';
 import { MOST_RANKS, RANKINGS, type RankedBy } from '../shared/address/model/view';
 import { chosenTimes } from './steps/times';
 import { originsRequest, rankingRequest } from '../shared/api/requests';
@@ -112,7 +112,7 @@ function RankList({ shown, name, rows }: ListProps) {
           <RankBar
             key={keyOf(row)}
             row={row}
-            value={text(row.value)}
+            value={sign(row.bound) + text(row.value)}
             waited={row.waited_us === null ? null : text(row.waited_us)}
             share={most > 0 ? row.value / most : 0}
           />
@@ -175,7 +175,7 @@ function summaryOf(shown: RankLines): string {
   const first = shown.top[0];
   if (!first) return 'No rank has reported yet.';
   const name = ranked(keyOf(first), programs.value);
-  if (shown.by === 'origin') return `Of ${exact(shown.ranks)} ranks, most time was lost because of ${name}: ${duration(first.value)}.`;
+  if (shown.by === 'origin') return `Of ${exact(shown.ranks)} ranks, most time was lost because of ${name}: ${bounded(first.value, first.bound)}.`;
   if (shown.by === 'severity_us') return `Of ${exact(shown.ranks)} ranks, ${name} lost most time in its abnormal calls: ${duration(first.value)}.`;
   return `Of ${exact(shown.ranks)} ranks, ${name} has the highest ${STATISTIC_NAMES[shown.by]} of anomalies per step: ${digits(first.value)}.`;
 }

@@ -1,5 +1,5 @@
 import { lossTitle, State } from '../app/statusbar';
-import { clock, duration, exact, percent } from '../shared/units/units';
+import { clock, duration, exact, percent, sign } from '../shared/units/units';
 import { addressOf, follow } from '../shared/address/address';
 import { run, status } from '../shared/session/session';
 import { Sentence } from '../shared/parts/sentence';
@@ -64,7 +64,7 @@ function Worst({ finding }: { finding: Finding }) {
   const target: Partial<View> = finding.kind === 'node' ? { page: 'node', node: finding.node.node } : { page: 'incident', incident: id, call: null };
   return (
     <li>
-      <strong>{finding.cost_us === null ? '≠' : duration(finding.cost_us)}</strong>
+      <strong>{finding.cost_us === null ? '≠' : sign(finding.bound) + duration(finding.cost_us)}</strong>
       <a href={addressOf(target)} onClick={(event) => follow(event, target)}>
         <Sentence text={sentence} />
       </a>

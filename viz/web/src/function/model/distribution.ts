@@ -2,7 +2,7 @@
 
 import { scaleLog } from 'd3-scale';
 import { columnUnit, duration, inUnit, type DurationUnit } from '../../shared/units/units';
-import type { Bucket, Distribution } from '../../shared/api/types';
+import type { Bucket, CallSummary, Distribution } from '../../shared/api/types';
 import { logTicks } from '../../shared/charts/model/ticks';
 
 /** Share of the calls that took less than `us`, by the buckets; null where nothing is counted. */
@@ -47,6 +47,14 @@ export function limitsOf(distribution: Distribution): number[] {
 
 export const isFlagged = (us: number, distribution: Distribution): boolean =>
   !distribution.ordinary.some(({ lower_us, upper_us }) => (lower_us ?? -Infinity) <= us && us < (upper_us ?? Infinity));
+
+/** Whether a call that took so long is abnormal by the range of its own call path alone. */
+export const isByPath = ({ label, expected_us }: Pick<CallSummary, 'label' | 'expected_us'>, us: number, distribution: Distribution): boolean =>
+  label === 'anomaly' && expected_us > 0 && expected_us <= distribution.by_path_to_us && !isFlagged(us, distribution);
+
+/** Range by which such a call was judged, in words; lists of calls have no spread. */
+export const pathRange = ({ expected_us, spread_us }: { expected_us: number; spread_us?: number }): string =>
+  `range of this call path: ${spread_us === undefined ? 'about ' : ''}${duration(expected_us)}${spread_us === undefined ? '' : ` ± ${duration(spread_us)}`}`;
 
 /** Runtimes that are flagged, in words, such as `flag ≥ 168 ms`. */
 export function flaggedText(distribution: Distribution): string {

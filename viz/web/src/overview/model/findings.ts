@@ -1,16 +1,16 @@
 /** All findings as one list: those about published quantities first, since they have no cost, then incidents, recurring findings and findings about nodes by cost. */
 
-import type { IncidentsAnswer, IncidentSummary, MetricFinding, NodeCost, RecurrenceSummary } from '../../shared/api/types';
+import type { Bound, IncidentsAnswer, IncidentSummary, MetricFinding, NodeCost, RecurrenceSummary } from '../../shared/api/types';
 
 export type Finding =
-  | { kind: 'metric'; cost_us: null; metric: MetricFinding }
-  | { kind: 'incident'; cost_us: number; incident: IncidentSummary }
-  | { kind: 'recurring'; cost_us: number; recurring: RecurrenceSummary }
-  | { kind: 'node'; cost_us: number; node: NodeCost };
+  | { kind: 'metric'; cost_us: null; bound?: never; metric: MetricFinding }
+  | { kind: 'incident'; cost_us: number; bound: Bound; incident: IncidentSummary }
+  | { kind: 'recurring'; cost_us: number; bound?: never; recurring: RecurrenceSummary }
+  | { kind: 'node'; cost_us: number; bound?: never; node: NodeCost };
 
 export function findingsOf({ incidents, recurrences, metrics, nodes }: Pick<IncidentsAnswer, 'incidents' | 'recurrences' | 'metrics' | 'nodes'>): Finding[] {
   const found: Finding[] = [
-    ...incidents.map((incident): Finding => ({ kind: 'incident', cost_us: incident.cost_us, incident })),
+    ...incidents.map((incident): Finding => ({ kind: 'incident', cost_us: incident.cost_us, bound: incident.bound, incident })),
     ...recurrences.map((recurring): Finding => ({ kind: 'recurring', cost_us: recurring.recurrence.cost_us, recurring })),
     ...nodes.map((node): Finding => ({ kind: 'node', cost_us: node.cost_us, node })),
   ];

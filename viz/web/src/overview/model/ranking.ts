@@ -1,8 +1,8 @@
 /** Rankings of ranks and functions as lines of a list, whatever they are ranked by. */
 
 import { STATISTICS, type RankedBy } from '../../shared/address/model/view';
-import { digits, duration, exact, plural } from '../../shared/units/units';
-import type { FunctionRanking, FunctionRankRow, FunctionRow, Origin, OriginsAnswer, Ranking, RankRow } from '../../shared/api/types';
+import { bounded, digits, duration, exact, plural, sign } from '../../shared/units/units';
+import type { Bound, FunctionRanking, FunctionRankRow, FunctionRow, Origin, OriginsAnswer, Ranking, RankRow } from '../../shared/api/types';
 
 export const STATISTIC_NAMES: Record<RankedBy, string> = {
   origin: 'lost because of it',
@@ -23,6 +23,8 @@ interface Line {
   value: number;
   /** Time lost here because of others; null where the ranking does not distinguish it. */
   waited_us: number | null;
+  /** How sure a lost time is that the line stands for; absent where it is a sum of known calls. */
+  bound?: Bound;
   /** Further facts, for the tooltip. */
   facts: string[];
 }
@@ -88,8 +90,9 @@ export function originRanks({ origins, total }: OriginsAnswer): RankLines {
     rank: row.rank ?? 0,
     value: row.lost_us,
     waited_us: row.waited_us,
+    bound: row.bound,
     facts: originFacts(row),
-    cells: [exact(row.incidents), duration(row.lost_us), duration(row.waited_us)],
+    cells: [exact(row.incidents), sign(row.bound) + duration(row.lost_us), duration(row.waited_us)],
   });
   return { by: 'origin', ranks: total, headings: ['incidents', 'lost because of it', 'waited for others'], top: origins.map(line), bottom: [] };
 }
@@ -102,6 +105,7 @@ export function originFunctions({ origins, total }: OriginsAnswer): FunctionLine
     value: row.lost_us,
     severity_us: row.lost_us,
     waited_us: row.waited_us,
+    bound: row.bound,
     anomalies: row.incidents,
     facts: originFacts(row),
   });
@@ -109,7 +113,9 @@ export function originFunctions({ origins, total }: OriginsAnswer): FunctionLine
 }
 
 const originFacts = (row: Origin): string[] => [
-  row.incidents === 0 ? 'no incident began here' : `${plural(row.incidents, 'incident')} began here and cost ${duration(row.lost_us)} on all ranks together`,
+  row.incidents === 0
+    ? 'no incident began here'
+    : `${plural(row.incidents, 'incident')} began here and cost ${bounded(row.lost_us, row.bound)} on all ranks together`,
   `${duration(row.waited_us)} waited here for others`,
 ];
 

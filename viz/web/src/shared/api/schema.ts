@@ -151,6 +151,7 @@ export interface components {
             is_sampled: boolean;
             lost: components["schemas"]["Lost"];
             not_judged: components["schemas"]["FunctionShare"][];
+            incidents_bound: components["schemas"]["Bound"];
             sentence: string;
         };
         /**
@@ -188,6 +189,12 @@ export interface components {
             imbalance_us: number;
             analysis_us: number;
         };
+        /**
+         * Bound
+         * @description How sure a lost time is, from the surest on.
+         * @enum {unknown}
+         */
+        Bound: "at least" | "estimated" | "exact";
         /**
          * StepTimesAnswer
          * @description Time of threads over the steps of the run, divided as its budget is.
@@ -691,6 +698,7 @@ export interface components {
             counted: components["schemas"]["Bucket"][] | null;
             ordinary: components["schemas"]["Span"][];
             threshold: number;
+            by_path_to_us: number;
         };
         /**
          * Runtimes
@@ -1210,6 +1218,7 @@ export interface components {
             next: string | null;
             total: number;
             cost_us: number;
+            bound: components["schemas"]["Bound"];
         };
         /**
          * IncidentSummary
@@ -1228,6 +1237,7 @@ export interface components {
             ranks: number;
             cost_us: number;
             sentence: string;
+            bound: components["schemas"]["Bound"];
             mark: string;
             note: string;
             marked_by: string;
@@ -1362,6 +1372,10 @@ export interface components {
             is_of_all: boolean;
             thread: number;
             is_partial: boolean;
+            asked: components["schemas"]["Asked"];
+            estimated_us: number;
+            estimated_ranks: number;
+            of_ranks: number;
             told_before: string;
         };
         /**
@@ -1409,6 +1423,14 @@ export interface components {
             beyond_us: number;
         };
         /**
+         * Asked
+         * @description Ranks with no abnormal call in an incident that were asked who waited for it.
+         */
+        Asked: {
+            near: number[];
+            spread: number[];
+        };
+        /**
          * RecurrenceAnswer
          * @description Recurring loss of time of one kind; examples are recorded calls.
          */
@@ -1450,6 +1472,7 @@ export interface components {
             incidents: number;
             lost_us: number;
             waited_us: number;
+            bound: components["schemas"]["Bound"];
         };
         /**
          * MarkAnswer
@@ -2275,6 +2298,7 @@ export type Budget = components['schemas']['Budget'];
 export type Shares = components['schemas']['Shares'];
 export type FunctionShare = components['schemas']['FunctionShare'];
 export type Lost = components['schemas']['Lost'];
+export type Bound = components['schemas']['Bound'];
 export type StepTimesAnswer = components['schemas']['StepTimesAnswer'];
 export type StepTimes = components['schemas']['StepTimes'];
 export type StepTime = components['schemas']['StepTime'];
@@ -2361,6 +2385,7 @@ export type Incident = components['schemas']['Incident'];
 export type Part = components['schemas']['Part'];
 export type Waited = components['schemas']['Waited'];
 export type NodeLoss = components['schemas']['NodeLoss'];
+export type Asked = components['schemas']['Asked'];
 export type RecurrenceAnswer = components['schemas']['RecurrenceAnswer'];
 export type MetricFindingAnswer = components['schemas']['MetricFindingAnswer'];
 export type OriginsAnswer = components['schemas']['OriginsAnswer'];

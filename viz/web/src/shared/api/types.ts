@@ -11,6 +11,7 @@ export type {
   AnalysisInterval,
   AgentState as Agent,
   BesideAnswer,
+  Bound,
   BothRuntimes,
   Bucket,
   Budget,

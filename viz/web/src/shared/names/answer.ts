@@ -3,8 +3,8 @@
 import { judgedUs } from './calls';
 import { shorten } from './names';
 import { oneRank, type RankRange } from '../address/model/ranges';
-import { count, duration, percent, plural, ratio } from '../units/units';
-import type { Answer, CallSummary, FunctionStatistics, IncidentsAnswer, IncidentSummary, Run } from '../api/types';
+import { bounded, count, duration, percent, plural, ratio } from '../units/units';
+import type { Answer, Bound, CallSummary, FunctionStatistics, IncidentsAnswer, IncidentSummary, Run } from '../api/types';
 
 /** Ranks in words: `rank 3`, with several programs `rank 1:3`, or `ranks 16..31`. */
 export const ranked = (rank: RankRange, programs: number): string => `${oneRank(rank) === null ? 'ranks' : 'rank'} ${programs > 1 ? rank : rank.split(':')[1]}`;
@@ -24,25 +24,26 @@ export function overviewAnswer(run: Run): string {
 /** Where most of the lost time comes from, and the time of all threads; null where that is not known. */
 export interface Whole {
   total_us: number | null;
-  rank: { key: string; lost_us: number } | null;
-  function: { name: string; lost_us: number } | null;
+  rank: { key: string; lost_us: number; bound?: Bound | undefined } | null;
+  function: { name: string; lost_us: number; bound?: Bound | undefined } | null;
 }
 
 /** First sentences of the overview: what a node cost where that is more than all incidents, then what these cost, because of what, and the worst. */
 export function incidentsAnswer(found: IncidentsAnswer, programs: number, whole: Whole): string {
-  const { incidents, recurrences, nodes, total, cost_us } = found;
+  const { incidents, recurrences, nodes, total, cost_us, bound } = found;
   const lost_us = cost_us + recurrences.reduce((sum, one) => sum + one.recurrence.cost_us, 0);
-  const share = (us: number): string => `${duration(us)}${whole.total_us !== null && whole.total_us > 0 ? ` (${percent(us / whole.total_us)})` : ''}`;
+  const share = (us: number, sure: Bound): string =>
+    `${bounded(us, sure)}${whole.total_us !== null && whole.total_us > 0 ? ` (${percent(us / whole.total_us)})` : ''}`;
   const [node] = nodes;
   const isNodeFirst = node !== undefined && node.cost_us > lost_us;
   const before = isNodeFirst
-    ? `${node.kind[0]?.toUpperCase()}${node.kind.slice(1)} on ${node.node}: its threads waited ${share(node.cost_us)} for a core. `
+    ? `${node.kind[0]?.toUpperCase()}${node.kind.slice(1)} on ${node.node}: its threads waited ${share(node.cost_us, 'exact')} for a core. `
     : '';
   const counted = [
     ...(total > 0 || recurrences.length === 0 ? [plural(total, 'incident')] : []),
     ...(recurrences.length > 0 ? [plural(recurrences.length, 'recurring finding')] : []),
   ];
-  const all = `${before}${counted.join(' and ')} lost ${share(lost_us)}`;
+  const all = `${before}${counted.join(' and ')} lost ${share(lost_us, bound)}`;
   const [worst] = incidents;
   const [recurring] = recurrences;
   const largest_us = Math.max(worst?.cost_us ?? 0, whole.function?.lost_us ?? 0);
@@ -55,10 +56,10 @@ export function incidentsAnswer(found: IncidentsAnswer, programs: number, whole:
   const what = `${originName(worst, 40)}${place}`;
   if (total === 1 && recurrences.length === 0) return `${all}: ${what}.`;
   const because = [
-    ...(whole.function === null ? [] : [`${shorten(whole.function.name, 40).text} (${duration(whole.function.lost_us)})`]),
-    ...(whole.rank === null ? [] : [`${ranked(whole.rank.key, programs)} (${duration(whole.rank.lost_us)})`]),
+    ...(whole.function === null ? [] : [`${shorten(whole.function.name, 40).text} (${bounded(whole.function.lost_us, whole.function.bound)})`]),
+    ...(whole.rank === null ? [] : [`${ranked(whole.rank.key, programs)} (${bounded(whole.rank.lost_us, whole.rank.bound)})`]),
   ];
-  return `${all}${because.length > 0 ? `, most because of ${because.join(' and ')}` : ''}; the worst: ${what}, ${duration(worst.cost_us)}.`;
+  return `${all}${because.length > 0 ? `, most because of ${because.join(' and ')}` : ''}; the worst: ${what}, ${bounded(worst.cost_us, worst.bound)}.`;
 }
 
 /** Function that an incident began in or, where it was no call, its cause: who took a core is known. */
@@ -94,7 +95,7 @@ export function functionAnswer(found: FunctionStatistics, ranks: number | null):
   if (found.anomalies === 0) return `${name}: none of ${calls} was abnormal.${drift}`;
   const where = ranks === null || ranks === 0 ? '' : ` on ${plural(ranks, 'rank')}`;
   const rate = found.anomalies / Math.max(1, found.calls);
-  return `${name}: ${count(found.anomalies)} of ${calls} abnormal (${percent(rate)}), ${duration(found.severity_us)} lost${where}.${drift}`;
+  return `${name}: ${count(found.anomalies)} of ${calls} abnormal (${percent(rate)}), ${duration(found.severity_us)} lost in these${where}.${drift}`;
 }
 
 /** Factor from which on it says nothing any more, as for usual runtimes below 10 µs: that 150 ms are 50,000 times as long as 3 µs. */

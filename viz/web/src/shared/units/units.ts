@@ -1,5 +1,7 @@
 /** Formats of numbers: three significant digits, one unit per column. */
 
+import type { Bound } from '../api/types';
+
 export type DurationUnit = 'µs' | 'ms' | 's' | 'clock';
 
 const DIVISOR: Record<DurationUnit, number> = { µs: 1, ms: 1e3, s: 1e6, clock: 1e6 };
@@ -48,6 +50,18 @@ export function duration(us: number): string {
   const unit = durationUnit(us);
   return unit === 'clock' ? clock(us) : `${inUnit(us, unit)} ${unit}`;
 }
+
+/** Format a lost time as sentences of the server do: seconds up to an hour. */
+function lostTime(us: number): string {
+  const unit = lostUnit([us]);
+  return unit === 'clock' ? clock(us) : `${inUnit(us, unit)} ${unit}`;
+}
+
+/** How sure a lost time is, before its number in a column. */
+export const sign = (bound: Bound = 'exact'): string => ({ exact: '', estimated: '≈ ', 'at least': '≥ ' })[bound];
+
+/** Format a lost time in a sentence with how sure it is. */
+export const bounded = (us: number, bound: Bound = 'exact'): string => `${bound === 'at least' ? 'at least ' : sign(bound)}${lostTime(us)}`;
 
 /** Parse a duration such as `5 ms`, `200us` or `1.5 s` to µs; without a unit, it is in milliseconds. */
 export function parseDuration(text: string): number | null {

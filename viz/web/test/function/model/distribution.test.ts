@@ -5,10 +5,12 @@ import {
   columnsOf,
   flaggedText,
   inLanes,
+  isByPath,
   isFlagged,
   limitsOf,
   logAxis,
   medianOf,
+  pathRange,
   percentile,
   shareBelow,
 } from '../../../src/function/model/distribution';
@@ -119,4 +121,13 @@ test('labels that would cover each other stand in lanes of their own, and inside
     [1, 'start'],
     [0, 'end'],
   ]);
+});
+
+test('a call inside the ordinary runtimes of its function was judged by its call path, where that is clearly shorter', () => {
+  const ordinary = { ordinary: [{ lower_us: null, upper_us: 1000 }], by_path_to_us: 100 } as unknown as Distribution;
+  const call = { label: 'anomaly', expected_us: 80, spread_us: 4 } as const;
+  expect(isByPath(call, 400, ordinary)).toBe(true);
+  expect([isByPath(call, 1200, ordinary), isByPath({ ...call, expected_us: 300 }, 400, ordinary)]).toEqual([false, false]);
+  expect(isByPath({ ...call, label: 'normal' }, 90, ordinary)).toBe(false);
+  expect(pathRange(call)).toBe('range of this call path: 80 µs ± 4 µs');
 });

@@ -16,6 +16,14 @@ test.each([
   [4_326_000_000, '1:12:06'],
 ])('duration of %d µs is %s', (us, text) => expect(units.duration(us)).toBe(text));
 
+test('what is estimated or the least is said to be, in sentences and in columns', () => {
+  expect((['exact', 'estimated', 'at least'] as const).map((bound) => [units.bounded(62e6, bound), units.sign(bound)])).toEqual([
+    ['62 s', ''],
+    ['≈ 62 s', '≈ '],
+    ['at least 62 s', '≥ '],
+  ]);
+});
+
 test('negative numbers have a minus, not a hyphen', () => {
   expect([-1234.4, -12.34, -0.0123].map(units.digits)).toEqual(['−1,234', '−12.3', '−0.0123']);
   expect([-2500, -125_000_000].map(units.duration)).toEqual(['−2.5 ms', '−2:05']);
