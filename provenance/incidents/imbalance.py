@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 import msgspec
@@ -12,6 +12,7 @@ from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import READING, SILENT
 from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.core.traceschema import PARENT_PROCESS
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 
@@ -80,7 +81,7 @@ def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recur
     }
     least_us = OF_RUN * sum(time.exclusive_us for time in provenance.function_times().values())
     sets: dict[tuple[int, tuple[int, ...]], dict[str, Unequal]] = defaultdict(dict)
-    for (program, function), times in provenance.times_of_ranks().items():
+    for (program, function), times in _alike(provenance):
         if waits_in(function) is not Waits.NOT or unequal(times) is None:
             continue
         found = unequal(_without_incidents(provenance, program, function, times))
@@ -90,6 +91,20 @@ def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recur
             sets[program, found.ranks][function] = found
     spans = provenance.steps.time_range() or (0, 0)
     return [_finding(key[0], key[1], functions, spans, told_us) for key, functions in sets.items()]
+
+
+def _alike(
+    provenance: Provenance,
+) -> Iterator[tuple[tuple[int, str], dict[int, FunctionTime]]]:
+    """Yield the times in each function of ranks that do the same: a process and its workers do not, as it
+    gives them work, and they only import the module that it runs.
+    """
+    workers = {(one.program, one.rank) for one in provenance.metadata(key=PARENT_PROCESS)}
+    for key, times in provenance.times_of_ranks().items():
+        for are_workers in (False, True):
+            part = {rank: one for rank, one in times.items() if ((key[0], rank) in workers) == are_workers}
+            if part:
+                yield key, part
 
 
 def _without_incidents(
