@@ -1,4 +1,7 @@
-"""Chimbuko: in-situ performance anomaly detection for HPC workflows."""
+"""Chimbuko: in-situ performance anomaly detection for HPC workflows.
+
+PYTEST_DONT_REWRITE: a recorded pytest finds this package loaded, and must not warn of it.
+"""
 
 from __future__ import annotations
 

@@ -98,10 +98,10 @@ class _Verbs(click.Group):
         except (ImportError, OSError, MemoryError, SystemError) as error:
             # A library that finds no room, or no file descriptor, says so in its own way, and so does Python.
             reason = next(iter(str(error).splitlines()), "no memory")
-            raise ChimbukoError(
-                f"'chimbuko {cmd_name}' cannot be loaded ({reason}); "
-                "allow for more memory (ulimit -v) and open files (ulimit -n)"
-            ) from error
+            remedy = "allow for more memory (ulimit -v) and open files (ulimit -n)"
+            if isinstance(error, ModuleNotFoundError):
+                remedy = "packages are missing in this Python: install Chimbuko with pip again"
+            raise ChimbukoError(f"'chimbuko {cmd_name}' cannot be loaded ({reason}); {remedy}") from error
         return command
 
     def resolve_command(

@@ -47,6 +47,9 @@ UNRESOLVED: Final = "addr=<"
 UNTRACED_CHILDREN: Final = "Child Processes Not Traced"
 """Key of metadata of our tracer: how many processes a rank has started that are no ranks, and which."""
 
+PARENT_PROCESS: Final = "Parent Process"
+"""Key of metadata of our tracer: who started a child process; others have none."""
+
 ENDING: Final = "Ending"
 """Key of metadata of our tracers: how a process ended that did not end in order."""
 

@@ -205,7 +205,10 @@ def check_shield() -> Finding:
         write = f"from {__name__} import write_stream; write_stream({folder!r})"
         try:
             done = subprocess.run(
-                [sys.executable, "-c", write], env=environment, capture_output=True, timeout=STREAM_TIMEOUT_S
+                [sys.executable, "-P", "-c", write],
+                env=environment,
+                capture_output=True,
+                timeout=STREAM_TIMEOUT_S,
             )
             ended = "" if done.returncode == 0 else f"ends with {done.returncode}"
         except subprocess.TimeoutExpired:

@@ -64,7 +64,7 @@ def close_run(
         place.info, state=state, ended_us=time.time_ns() // 1000, exit_code=exit_code
     )
     try:
-        summary = summarize(run, [])
+        summary = summarize(run, problems, exit_code)
     except Exception as error:
         problems.append(words_of(error))
         try:

@@ -81,7 +81,7 @@ def prepare_kernels(folder: Path) -> str:
 def _built(folder: Path, form: str, *options: str) -> str:
     """Build in a process of its own, in which kernels have the form; return why that failed, if it did."""
     done = subprocess.run(
-        [sys.executable, "-m", "chimbuko.core.kernels.build", str(folder), *options],
+        [sys.executable, "-P", "-m", "chimbuko.core.kernels.build", str(folder), *options],
         env=os.environ | {FORM_VARIABLE: form},
         capture_output=True,
         text=True,

@@ -36,7 +36,7 @@ def run(options: RunOptions) -> Result:
         asked.seek(0)
         numbers = asked.fileno(), answered.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-m", "chimbuko.launcher.library", *map(str, numbers)],
+            [sys.executable, "-P", "-m", "chimbuko.launcher.library", *map(str, numbers)],
             stdin=subprocess.DEVNULL,
             pass_fds=numbers,
             # Ctrl-C at a terminal would come to it twice: by itself, and from us.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 import msgspec
@@ -12,6 +12,7 @@ from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import READING, SILENT
 from chimbuko.core.calls.waiting import Waits, is_start, waits_in
+from chimbuko.core.traceschema import PARENT_PROCESS
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 
@@ -91,7 +92,7 @@ def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recur
     by_rank = provenance.times_of_ranks()
     lasted_us = _lasted_us(by_rank)
     sets: dict[tuple[int, tuple[int, ...]], dict[str, Unequal]] = defaultdict(dict)
-    for (program, function), times in by_rank.items():
+    for (program, function), times in _alike(provenance, by_rank):
         if waits_in(function) is not Waits.NOT or is_start(function) or unequal(times) is None:
             continue
         found = unequal(_without_incidents(provenance, program, function, times))
@@ -200,6 +201,20 @@ def _spent_in(
         if least_us <= min(own) - max(others, default=0.0) <= most_us:
             return function
     return ""
+
+
+def _alike(
+    provenance: Provenance, by_rank: Mapping[tuple[int, str], Mapping[int, FunctionTime]]
+) -> Iterator[tuple[tuple[int, str], dict[int, FunctionTime]]]:
+    """Yield the times in each function of ranks that do the same: a process and its workers do not, as it
+    gives them work, and they only import the module that it runs.
+    """
+    workers = {(one.program, one.rank) for one in provenance.metadata(key=PARENT_PROCESS)}
+    for key, times in by_rank.items():
+        for are_workers in (False, True):
+            part = {rank: one for rank, one in times.items() if ((key[0], rank) in workers) == are_workers}
+            if part:
+                yield key, part
 
 
 def _without_incidents(

@@ -176,9 +176,12 @@ def _aside(path: Path, number: int) -> Path:
 
 
 def close(engine: Engine) -> None:
-    """Close a store that was written; what SQLite holds in its log goes into the file."""
+    """Close a store that was written; what SQLite holds in its log goes into the file. Where that cannot be
+    written it stays in the log, from which it is read as well; that has been said before.
+    """
     if engine.dialect.name == "sqlite":
-        with closing(engine.raw_connection()) as connection:
+        refused = (sqlite3.Error, exc.SQLAlchemyError)
+        with suppress(*refused), closing(engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
     engine.dispose()
 

@@ -53,6 +53,15 @@ def test_slow_calls_are_told_with_their_test(tmp_path: Path) -> None:
     assert (tmp_path / ".pytest_cache" / "d" / "chimbuko" / "model").exists()
 
 
+def test_a_session_that_takes_warnings_for_errors_is_recorded(tmp_path: Path) -> None:
+    # As pytest does with the packages of its plugins, where they are installed from a wheel.
+    (tmp_path / "conftest.py").write_text("import pytest\n\npytest.register_assert_rewrite('chimbuko')\n")
+    (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
+    words = ["-m", "pytest", "-p", "chimbuko.pytestplugin", "-q", "-W", "error", "--chimbuko", "run"]
+    done = ran(tmp_path, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_who_asks_for_nothing_gets_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("import sys\n\ndef test_it():\n    print(sorted(sys.modules))\n")
     done = ran(tmp_path, "-m", "pytest", "-p", "chimbuko.pytestplugin", "-qs")

@@ -47,6 +47,26 @@ def test_a_run_loads_nothing_that_it_does_not_use() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+NOT_THERE = (
+    "scipy numba llvmlite clang pandas matplotlib pyarrow perfetto google psycopg otf2 caliperreader pytest"
+)
+"""What comes with extras, or with what developers install."""
+
+
+def test_every_verb_loads_without_any_extra() -> None:
+    program = f"import sys; sys.modules |= dict.fromkeys({NOT_THERE.split()}); "
+    program += "from chimbuko.cli import VERBS, _module; [_module(verb) for verb in VERBS]"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_verb_whose_packages_are_missing_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "chimbuko.cli.inspect.query", raising=False)
+    monkeypatch.setitem(sys.modules, "chimbuko.cli.shared.calls", None)
+    done = said("query")
+    assert "install Chimbuko with pip again" in done.stderr and "ulimit" not in done.stderr
+
+
 def said(*words: str, **variables: str) -> Result:
     """What the command says, as its name reaches it."""
     return CliRunner().invoke(main, words, prog_name="chimbuko", env=variables)

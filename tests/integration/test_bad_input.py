@@ -149,7 +149,7 @@ def test_exit_code_is_the_applications(start: Start) -> None:
     run = start("--no-dashboard", "--", sys.executable, "-c", "raise SystemExit(7)")
     assert run.end() == 7
     assert run.info.exit_code == 7
-    assert "No trace stream appeared" in run.output
+    assert "No trace stream appeared: the program ended with exit code 7 before anything of it" in run.output
 
 
 def test_program_without_mpi_under_t_mpi_has_no_stream_and_is_told_why(start: Start) -> None:

@@ -121,10 +121,18 @@ def _launcher_of(words: Sequence[str]) -> tuple[Sequence[str], str] | None:
     return None
 
 
-def _interpreter_of(script: Path) -> str:
+def first_line_words(script: Path) -> list[str]:
+    """Return the words by which the system runs a script, from its first line; none for any other file."""
     with script.open("rb") as file:
         first = file.readline(1024).decode(errors="replace").strip()
-    named = first.removeprefix("#!").split(maxsplit=1)[0] if first.startswith("#!") else ""
+    words = first.removeprefix("#!").split() if first.startswith("#!") else []
+    if words and os.path.basename(words[0]) == "env":
+        return [word for word in words[1:] if word != "-S"]
+    return words
+
+
+def _interpreter_of(script: Path) -> str:
+    named = next(iter(first_line_words(script)), "")
     return named if named and is_interpreter(named) else sys.executable
 
 

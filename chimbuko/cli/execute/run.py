@@ -11,6 +11,7 @@ import click
 
 from chimbuko.cli.execute.interpreter import (
     OURS,
+    first_line_words,
     is_interpreter,
     parse_command,
     recorded_launch,
@@ -166,15 +167,28 @@ def _recorded(words: tuple[str, ...]) -> tuple[str, ...]:
         return words
     if (launch := recorded_launch(words)) is not None:
         return tuple(launch)
+    given = words if is_interpreter(words[0]) else _by_python(words)
+    if not given:
+        return words
+    command = parse_command(given[1:])
+    # What a text or the standard input holds is a few lines that start something, as a rule.
+    is_program = bool(command.script or command.module) and command.package != OURS
+    if not is_program or records_itself(Path(command.script)):
+        return given
+    # A script that no other Python is named for is recorded by ours in itself.
+    is_ours = given == (sys.executable, *words)
+    return (sys.executable, "-m", "chimbuko", "trace", *(words if is_ours else given))
+
+
+def _by_python(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command of the interpreter that runs a script of Python, if one was given by itself: the one
+    that its first line names where it may be executed, or else ours; nothing for any other command.
+    """
     script = Path(words[0])
-    if is_interpreter(words[0]):
-        command = parse_command(words[1:])
-        # What a text or the standard input holds is a few lines that start something, as a rule.
-        is_program = bool(command.script or command.module) and command.package != OURS
-        script = Path(command.script)
-        unrecorded = words
-    else:
-        is_program = script.suffix == ".py" and script.is_file() and not os.access(script, os.X_OK)
-        unrecorded = (sys.executable, *words) if is_program else words
-    is_recorded = is_program and not records_itself(script)
-    return (sys.executable, "-m", "chimbuko", "trace", *words) if is_recorded else unrecorded
+    is_named = script.suffix == ".py" or os.sep in words[0]
+    if not is_named or not os.access(script, os.R_OK) or not script.is_file():
+        return ()
+    by = first_line_words(script) if os.access(script, os.X_OK) else []
+    if by:
+        return (*by, *words) if is_interpreter(by[0]) else ()
+    return (sys.executable, *words) if script.suffix == ".py" else ()

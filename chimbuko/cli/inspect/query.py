@@ -17,6 +17,7 @@ from chimbuko.core.names import name_matcher, visible
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.reach import reachable_run
+from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 
@@ -66,6 +67,9 @@ def command(
     """
     directory = reachable_run(run)
     with open_run(directory) as provenance:
+        if stuck and as_json:
+            print_json({"standstills": list(standstills(provenance))})
+            return
         if stuck:
             print("\n".join(map(visible, stuck_lines(provenance))) or "no rank stands still")
             return

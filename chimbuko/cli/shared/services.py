@@ -103,7 +103,12 @@ _OPTIONS = (
         help="Redis, Valkey or a cluster to use as the broker; default a private one. "
         f"Also set by {BROKER_VARIABLE}.",
     ),
-    click.option("--port", default=0, help="Port of the dashboard; default any free one."),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=0,
+        help="Port of the dashboard; default any free one.",
+    ),
     click.option(
         "--dashboard-processes",
         type=click.IntRange(1, 64),

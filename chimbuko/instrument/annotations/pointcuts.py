@@ -12,6 +12,8 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 
+SIGN = "@critical_path"
+"""Beginning of an annotation in C and C++."""
 POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
 FLOWS = {"": ("", ""), "in": ("f", ""), "out": ("", "s"), "inout": ("f", "s"), "outin": ("s", "f")}
 """Effects of a call on flows when it begins and when it ends, by the kind of flow: ``s`` starts a flow, and

@@ -13,6 +13,8 @@ NamesOf = Callable[[Sequence[int]], list[str]]
 
 SIGNAL_RETURN = "__restore_rt"
 """Name that the C library gives to the frame between a signal's handler and the interrupted code."""
+OWN_FRAMES = "recorder-"
+"""Beginning of the names of frames of the recorder's library, which stand between those of the program."""
 MOST_FRAMES = 16
 """Number of frames of a call stack or a backtrace that are named."""
 
@@ -60,6 +62,7 @@ def _describe_death(process: ProcessFile, rings: Sequence[Ring], names_of: Names
     if SIGNAL_RETURN in backtrace:
         # The frames before it are those of the signal's handler.
         backtrace = backtrace[backtrace.index(SIGNAL_RETURN) + 1 :]
+    backtrace = [name for name in backtrace if not name.startswith(OWN_FRAMES)]
     text = f"died ({_signal_name(number)})" if number else "died (killed, or ended without an exit)"
     if called:
         text += f" in {' > '.join(called[-MOST_FRAMES:])}"

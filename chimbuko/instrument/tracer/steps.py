@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chimbuko.core.arrays import BoolArray, Int64Array, UInt64Array
+from chimbuko.core.pauses import pause_of
 from chimbuko.core.traceschema import NO_DETAILS, ROOT_TIMER_NAME, StreamNames
 from chimbuko.instrument.hooks.codes import CALL_COUNTS, FOUND, LEFT_OUT_FUNCTIONS, NOT_RECORDED, SWITCHED
 from chimbuko.instrument.tracer.chunks import (
@@ -198,6 +199,8 @@ class StepBuilder:
             program=header.program,
         )
         self._said_last: dict[tuple[int, int, str], str] = {}
+        self._pauses: set[int] = set()
+        """Numbers of the counters of pauses."""
         self._rank = header.rank
         self._offset_ns = header.clock_offset_ns
         self._complete_until_ns = 0
@@ -211,6 +214,7 @@ class StepBuilder:
         """Add the rows and names of a handover."""
         self.names.timers |= handover.timers
         self.names.counters |= handover.counters
+        self._pauses.update(number for number, name in handover.counters.items() if pause_of(name))
         for (thread_number, key), value in handover.metadata.items():
             said = self._said_last if key in _SAID_LAST else self.names.metadata
             said[self._rank, thread_number, key] = value
@@ -302,13 +306,14 @@ class StepBuilder:
         events, messages, counters, operations = [], [], [], []
         for number, thread in sorted(self._threads.items()):
             taken, thread.events = _split(thread.events, until_ns)
+            values, thread.counters = _split(thread.counters, until_ns)
+            values = self._in_calls(values, taken, len(thread.open))
             thread.open = open_timers(thread.open, taken[:, 0])
             thread.last_ns = int(taken[-1, 1]) if len(taken) else thread.last_ns
             events.append(self._rows(number, taken[:, 0] & 1, taken[:, 0] >> 1, taken[:, 1]))
             taken, thread.messages = _split(thread.messages, until_ns)
             messages.append(self._rows(number, *taken.T))
-            taken, thread.counters = _split(thread.counters, until_ns)
-            counters.append(self._rows(number, *taken.T))
+            counters.append(self._rows(number, *values.T))
             taken, thread.operations = _split(thread.operations, until_ns)
             operations.append(self._rows(number, *taken.T))
         all_messages = _by_time(messages)
@@ -320,6 +325,16 @@ class StepBuilder:
             details if details.any() else NO_DETAILS,
             _by_time(operations),
         )
+
+    def _in_calls(self, values: Int64Array, events: Int64Array, depth: int) -> Int64Array:
+        """Return the values of a thread's counters without pauses that it made in no call, as where it waits
+        for work: they explain nothing, and a reader would take their calls for lost.
+        """
+        outside = depth + np.append(0, np.cumsum(1 - 2 * (events[:, 0] & 1))) <= 0
+        if not len(values) or not outside.any():
+            return values
+        is_outside = outside[np.searchsorted(events[:, 1], values[:, -1], "right")]
+        return values[~(is_outside & np.isin(values[:, 0], list(self._pauses)))]
 
     def _rows(self, thread: int, *columns: Int64Array) -> UInt64Array:
         """Return rows in TAU's layout: program, rank, thread, the columns, and the time in µs since 1970."""

@@ -40,6 +40,7 @@ from chimbuko.core.traceschema import (
     EVENT_TYPE,
     EVENTS,
     NOT_RECORDED,
+    PARENT_PROCESS,
     UNTRACED_CHILDREN,
     EventType,
     StreamNames,
@@ -176,7 +177,7 @@ class Writing:
         if rank is not None or is_last:
             self._is_parent_reported = True
             known = "" if rank is None else f"rank {rank}, "
-            self._describe("Parent Process", f"{known}pid {pid}")
+            self._describe(PARENT_PROCESS, f"{known}pid {pid}")
 
     def _await_rank_of(self, pid: int) -> None:
         """Wait for the writer of a process to say its rank: both may have begun at the same moment."""

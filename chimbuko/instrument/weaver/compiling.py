@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimbuko.core.errors import ConfigError
+from chimbuko.instrument.annotations.pointcuts import SIGN
 from chimbuko.instrument.recorder.library import INCLUDE
-from chimbuko.instrument.weaver.definitions import SIGN
 
 # Command line of a compiler: the sources that it compiles, and the same compilation in two steps. No I/O.
 

@@ -21,9 +21,8 @@ from clang.cindex import (
 )
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.instrument.annotations.pointcuts import FLOWS, POINTCUTS, Advice
+from chimbuko.instrument.annotations.pointcuts import FLOWS, POINTCUTS, SIGN, Advice
 
-SIGN = "@critical_path"
 _WHOLE = re.compile(rf"\s*{SIGN}\s*\((.*)\)\s*", re.DOTALL)
 _ARGUMENT = re.compile(r"""\s*(\w+)\s*=\s*(?:'([^']*)'|"([^"]*)"|)\s*""")
 _NONE = "NA"

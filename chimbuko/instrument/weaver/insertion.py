@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.instrument.annotations.pointcuts import AnnotatedName
-from chimbuko.instrument.weaver.definitions import SIGN, Definition, parse_attribute
+from chimbuko.instrument.annotations.pointcuts import SIGN, AnnotatedName
+from chimbuko.instrument.weaver.definitions import Definition, parse_attribute
 
 _MARKER = re.compile(rb'^# (\d+) "((?:[^"\\\n]|\\.)*)"((?: \d)*)[^\n]*$', re.MULTILINE)
 _IN_SYSTEM = b"3"

@@ -187,13 +187,21 @@ class Summary(msgspec.Struct, frozen=True):
         return self.trace_bytes / self.stored_bytes if self.stored_bytes else 0.0
 
 
-def summarize(run: RunDirectory, problems: list[str]) -> Summary:
-    """Read the summary of a run from its store."""
+def summarize(run: RunDirectory, problems: list[str], exit_code: int | None = None) -> Summary:
+    """Read the summary of a run from its store.
+
+    Parameters
+    ----------
+    exit_code
+        Exit code of the program, where the run's folder does not have it yet.
+    """
     with open_run(run) as provenance:
-        return _summary(run, provenance, problems)
+        return _summary(run, provenance, problems, exit_code)
 
 
-def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> Summary:
+def _summary(
+    run: RunDirectory, provenance: Provenance, problems: list[str], exit_code: int | None
+) -> Summary:
     health = provenance.health()
     dropped = Counter[str]()
     for item in provenance.dropped():
@@ -210,7 +218,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     ranks = [r for r in provenance.steps.rank_statistics() if r.total]
     info, is_interrupted = run.read_info(), run.interrupted_path.exists()
     is_over_sst = info.transport == Transport.SST.value
-    missing = no_stream_line(info.command, info.exit_code, is_interrupted, bool(problems), is_over_sst)
+    ended_with = info.exit_code if exit_code is None else exit_code
+    missing = no_stream_line(info.command, ended_with, is_interrupted, bool(problems), is_over_sst)
     return Summary(
         budget=run_budget(provenance),
         run=str(run.path),

@@ -74,7 +74,7 @@ def new_python(launch: Launch) -> Process:
     """Start a process as a new Python, from anywhere, even from a process that has threads."""
     with _opened(launch.log) as log:
         return subprocess.Popen(
-            [sys.executable, "-m", launch.module, *launch.arguments],
+            [sys.executable, "-P", "-m", launch.module, *launch.arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

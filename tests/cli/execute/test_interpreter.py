@@ -76,3 +76,31 @@ def test_script_that_records_itself_is_left_to_it(text: str, does: bool, tmp_pat
     # A script by itself is Python's, whoever records it.
     assert (_recorded((str(script), "1")) == (sys.executable, str(script), "1")) == does
     assert not records_itself(tmp_path / "nowhere.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "by"),
+    [
+        ("app.py", "", (sys.executable,)),
+        ("app.py", f"#!{sys.executable} -u", (sys.executable, "-u")),
+        ("app.py", "#!/usr/bin/env python3", ("python3",)),
+        ("app", "#!/usr/bin/env -S python3 -O", ("python3", "-O")),
+        ("app", "", ()),
+        ("app.py", "#!/bin/sh", ()),
+    ],
+)
+def test_an_executable_script_is_recorded_by_the_python_of_its_first_line(
+    name: str, first: str, by: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / name
+    script.write_text(f"{first}\nprint(1)\n")
+    script.chmod(0o755)
+    trace = (sys.executable, "-m", "chimbuko", "trace")
+    words = (str(script), "1")
+    alone = by == (sys.executable,)
+    assert _recorded(words) == ((*trace, *(() if alone else by), *words) if by else words)
+    monkeypatch.chdir(tmp_path)
+    # Not in PATH, but here: only a script of Python is meant by its bare name.
+    bare = (name, "1")
+    is_meant = bool(by) and name.endswith(".py")
+    assert _recorded(bare) == ((*trace, *(() if alone else by), *bare) if is_meant else bare)

@@ -234,6 +234,7 @@ def test_counters_are_listed_by_rank(ask: Ask, writer: Writer) -> None:
 
 def test_ranks_that_wait_for_each_other_are_a_deadlock_with_their_stacks(ask: Ask, writer: Writer) -> None:
     assert ask("--stuck").stdout == "no rank stands still\n"
+    assert json.loads(ask("--stuck", "--json").stdout) == {"standstills": []}
     open_calls = [
         make_record(rank, rank=rank, thread=0, exit_us=0, function="MPI_Recv()", window=[])
         for rank in range(2)
@@ -244,6 +245,8 @@ def test_ranks_that_wait_for_each_other_are_a_deadlock_with_their_stacks(ask: As
         "deadlock: all 2 ranks wait in MPI, and no call of theirs ends: 0-1 in MPI_Recv\n"
     )
     assert "MPI_Recv(): 2 ranks (0-1)" in shown
+    (found,) = json.loads(ask("--stuck", "--json").stdout)["standstills"]
+    assert found["finding"]["kind"] == "deadlock" and found["stacks"]["1"][-1] == "MPI_Recv()"
     # A third rank is at work.
     writer.write([make_batch(stream="0:2", health=StreamHealth(0, 2, "n1", "reading", 1, 1, 1, 1, 1, 0, {}))])
     shown = ask("--stuck").stdout

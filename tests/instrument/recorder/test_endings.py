@@ -58,6 +58,7 @@ def test_fatal_signal_leaves_stack_and_backtrace(tmp_path: Path, how: str, numbe
     said = stream.metadata("Ending")
     stack, _, backtrace = said.partition("; backtrace: ")
     assert re.match(rf"died \({number.name}\) in .*fail$", stack), said
+    assert "recorder" not in backtrace
     assert "fail" in backtrace and (how == "overflow" or "solve < main" in backtrace), said
     open_calls = [stream.function(row[4]) for row in stream.events.tolist() if row[3] == 0]
     assert open_calls[:4] == [".TAU application", "main", "solve", "fail"]

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimbuko.core.pauses import Pause
 from chimbuko.core.traceschema import (
     COMM_THREAD,
     COUNTER_THREAD,
@@ -233,6 +234,32 @@ def test_a_hook_that_finds_what_was_open_and_nothing_else_adds_no_row() -> None:
     builder.add(handover(300, events=[leave(5, 250)]))
     ((events, *_),) = builder.cut_last(None)
     assert events[:, [EVENT_TYPE, EVENT_TIMER]].tolist() == [[0, 1], [0, 5], [1, 5]]
+
+
+def test_threads_on_which_no_call_was_found_open_have_no_rows() -> None:
+    builder = StepBuilder(HEADER)
+    builder.add(handover(10_000, thread=2, events=[(FOUND, 5_000)]))
+    builder.add(handover(20_000, thread=2, events=[entry(4, 11_000), leave(4, 12_000)]))
+    assert [row[3:5].tolist() for row in builder.cut()[0].events] == [[0, 4], [1, 4]]
+
+
+def test_pauses_outside_of_calls_are_left_out_and_counters_of_the_program_are_not() -> None:
+    names = {1: Pause.STANDING.counter("wait in pool.py:3"), 2: "queue length"}
+    values = [(1, 7, 500_000), (2, 8, 600_000), (1, 9, 1_500_000), (1, 5, 2_500_000), (2, 6, 2_600_000)]
+    events = [entry(4, 1_000_000), leave(4, 2_000_000)]
+    pieces = [handover(1_200_000, 3, events[:1], counters=values[:2]), handover(9_000_000, 3, events[1:])]
+    builder = StepBuilder(HEADER)
+    steps = []
+    for piece in pieces:
+        builder.add(piece._replace(counters=names))
+        steps += builder.cut()
+    builder.add(handover(10_000_000, 3, counters=values[2:]))
+    steps += builder.cut()
+    # The last piece comes after its call was cut: only what the program says is kept.
+    assert [row[4] for step in steps for row in step.counters.tolist()] == [8, 6]
+    whole = StepBuilder(HEADER)
+    whole.add(handover(9_000_000, 3, events, counters=values)._replace(counters=names))
+    assert [row[4] for row in whole.cut()[0].counters.tolist()] == [8, 9, 6]
 
 
 def test_details_stay_with_their_messages_and_operations_are_rows_of_their_own() -> None:

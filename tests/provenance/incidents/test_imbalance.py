@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from chimbuko.causes.incidents.sentence import recurrence_sentence
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.pathtable import PATH_TIME
-from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.calls.record import Metadata, StreamHealth
+from chimbuko.core.traceschema import PARENT_PROCESS
 from chimbuko.provenance.incidents.imbalance import Unequal, late_start, unequal
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import FunctionTime, Provenance
@@ -124,3 +125,14 @@ def test_workers_that_wait_for_work_are_no_slow_ranks(writer: Writer, provenance
 def test_ranks_that_sleep_longer_and_end_later_are_slow(writer: Writer, provenance: Provenance) -> None:
     write_ranks(writer, {"work": [1e6, 1e6, 1e6, 4e6]}, asleep=0.9)
     assert [one.ranks for one in recurring(provenance)] == [[3]]
+
+
+def test_a_process_and_its_workers_are_not_compared(writer: Writer, provenance: Provenance) -> None:
+    spent = PathStatistics(0, ["main"], 400, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 400, 10e6)
+    writer.write_statistics(RunStatistics({0: "pool"}, paths=[spent]))
+    for rank, own_us in enumerate((1e7, 1e6, 1e6, 4e6)):
+        health, paths = ended(rank, own_us, ["main"])
+        parent = [Metadata(0, rank, 0, PARENT_PROCESS, "rank 0, pid 7")] if rank else []
+        writer.write([make_batch(9, f"0:{rank}", health=health, paths=paths, metadata=parent)])
+    (one,) = recurring(provenance)
+    assert (one.ranks, one.factor) == ([3], 4.0), "but workers are compared with each other"

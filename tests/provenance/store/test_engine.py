@@ -7,10 +7,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, create_engine, select
 
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.errors import StoreError
@@ -208,3 +209,14 @@ def test_what_is_committed_is_on_the_disk(tmp_path: Path) -> None:
     store.close(engine)
     # 2 is FULL: the log is synced with each commit, and its folder when it is made.
     assert found == {"journal_mode": "wal", "synchronous": 2}
+
+
+def test_a_store_that_cannot_be_written_is_closed_all_the_same(tmp_path: Path) -> None:
+    """As on a read-only file system: why it could not be written has been said, in one line."""
+    path = tmp_path / "provenance.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as beside:
+        beside.execute("PRAGMA journal_mode=WAL")
+        beside.execute("CREATE TABLE kept (number)")
+        for refused in (f"sqlite:///file:{path}?mode=ro&uri=true", f"sqlite:///{tmp_path}/none/x.sqlite"):
+            store.close(create_engine(refused))
+        assert beside.execute("SELECT count(*) FROM kept").fetchall() == [(0,)]

@@ -80,9 +80,10 @@ def test_a_port_that_is_taken_is_one_line_and_exit_4(finished: MadeRun) -> None:
 
 @pytest.mark.parametrize("port", ["70000", "-1"])
 def test_a_port_that_is_none_is_refused(finished: MadeRun, port: str) -> None:
-    result = CliRunner().invoke(main, ["view", str(finished.directory.path), "--port", port])
-    assert result.exit_code == 2
-    assert "port" in result.output.lower()
+    for words in (["view", str(finished.directory.path)], ["run", "--trace", "*.bp"], ["serve"]):
+        result = CliRunner().invoke(main, [*words, "--port", port])
+        assert result.exit_code == 2
+        assert "'--port'" in result.output
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
