@@ -96,7 +96,9 @@ def test_calls_are_learned_and_then_labelled(steps: list[list[Call]]) -> None:
         for record in found:
             values = known[{"solve": 1, "MPI_Send()": 2}[record.function]]
             assert record.seen == len(values)
-            assert record.expected_us == pytest.approx(np.mean(values))
+            # What is usual on the path is half a microsecond at least, where the clock says 0.
+            mean_us = np.mean(values)
+            assert record.expected_us == pytest.approx(mean_us) or mean_us < record.expected_us == 0.5
             assert record.spread_us == pytest.approx(np.std(values, ddof=1))
             assert record.severity_us == pytest.approx(max(record.exclusive_us - np.mean(values), 0.0))
         assert result.count.severity_us == pytest.approx(sum(record.severity_us for record in found))
