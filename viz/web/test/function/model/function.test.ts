@@ -84,7 +84,9 @@ describe('the sentence of a function', () => {
   const found = { name: 'solve(int)', calls: 160_004, anomalies: 45, severity_us: 2.35e6, drift: 1.02 } as FunctionStatistics;
 
   test('how often, how much, where, and whether it drifts', () => {
-    expect(functionAnswer(found, 4)).toBe('solve: 45 of 160,004 calls abnormal (0.0281 %), 2.35 s lost in these on 4 ranks. Its calls take as long as at first.');
+    expect(functionAnswer(found, 4)).toBe(
+      'solve: 45 of 160,004 calls abnormal (0.0281 %), 2.35 s lost in these on 4 ranks. Its calls take as long as at first.',
+    );
     expect(functionAnswer({ ...found, drift: 1.31 }, null)).toBe(
       'solve: 45 of 160,004 calls abnormal (0.0281 %), 2.35 s lost in these. Its calls now take 1.3× as long as at first.',
     );
