@@ -261,6 +261,8 @@ class Host:
         self._address.keep(services.dashboard_url)
         if services.dashboard_url:
             say(f"the dashboard's address is in {self._run.dashboard_path}")
+            if self._options.services.is_opened and (reason := self._address.open()):
+                say(f"--open: {reason}")
         if services.metrics_url:
             say(f"metrics: {services.metrics_url} (its token: {services.run.metrics_token_path})")
         address, _ = listening_place(self._options.bind)

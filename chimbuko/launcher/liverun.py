@@ -228,6 +228,8 @@ class LiveRun:
             say(f"dashboard: {self._address.words_for(STDERR)}")
             if tunnel := self._address.tunnel():
                 say(f"from the computer where you sit: {tunnel}")
+            if self._services.choices.is_opened and (reason := self._address.open()):
+                say(f"--open: {reason}")
         if services.metrics_url:
             say(f"metrics: {services.metrics_url} (its token: {services.run.metrics_token_path})")
 

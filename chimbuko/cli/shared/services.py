@@ -56,8 +56,11 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
         as_json: bool,
         **values: Any,
     ) -> None:
-        names = ("store", "broker", "port", "dashboard_processes", "dashboard", "namespaces")
+        names = ("store", "broker", "port", "dashboard_processes", "dashboard", "is_opened", "namespaces")
         given = {name: values.pop(name) for name in names}
+        if given["is_opened"] and given["dashboard"] is False:
+            raise ConfigError("--open: there is no dashboard to open; leave out --no-dashboard")
+        given["dashboard"] = given["is_opened"] or given["dashboard"]
         alerts = _alerts(alert, {kind.variable: values.pop(kind.parameter) or "" for kind in SINKS})
         if metrics is not None:
             metrics_place(metrics)
@@ -120,6 +123,12 @@ _OPTIONS = (
         "--dashboard/--no-dashboard",
         default=None,
         help="Whether the run has a dashboard; by default it has, unless --trace is given.",
+    ),
+    click.option(
+        "--open",
+        "is_opened",
+        is_flag=True,
+        help="Show the dashboard in the browser of this desktop.",
     ),
     click.option(
         "--dashboard-bind",

@@ -28,6 +28,8 @@ class ServiceChoices(msgspec.Struct, frozen=True, kw_only=True):
     """URL of a broker; None for one of our own."""
     dashboard: bool | None = None
     """Whether a dashboard is wanted; None for the default of the verb."""
+    is_opened: bool = False
+    """Whether the browser of this desktop shows the dashboard."""
     port: int = 0
     """Port of the dashboard; 0 for any that is free."""
     front: Front = msgspec.field(default_factory=Front)

@@ -10,12 +10,15 @@ import os
 import pwd
 import select
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from html import escape
 from pathlib import Path
 from secrets import token_hex
 from urllib.parse import urlsplit
 
+from chimbuko.runtime.process.failures import words_of
 from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork_then_load
@@ -121,6 +124,7 @@ class AddressFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._page = path.with_suffix(".html")
         self._address = ""
 
     def keep(self, address: str) -> None:
@@ -137,6 +141,7 @@ class AddressFile:
             write_secret(self._path, address)
         else:
             self._path.unlink(missing_ok=True)
+            self._page.unlink(missing_ok=True)
         self._address = address
 
     def remove(self) -> None:
@@ -149,6 +154,23 @@ class AddressFile:
         find it.
         """
         return self._address if os.isatty(stream) else f"the address is in {self._path}"
+
+    def open(self, environment: Mapping[str, str] = os.environ) -> str:
+        """Have the browser of this desktop show the page; return why that cannot be, else nothing."""
+        # Without a desktop it might be a browser in text, which would take the terminal from the program.
+        if not any(environment.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):
+            return "there is no desktop here whose browser could show the page (DISPLAY is not set)"
+        # A browser has its address on its command line, which all users of the host can read.
+        leading = f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(self._address)}">'
+        try:
+            write_secret(self._page, leading)
+            words = [sys.executable, "-m", "webbrowser", self._page.absolute().as_uri()]
+            silent = [(os.POSIX_SPAWN_OPEN, one, os.devnull, os.O_RDWR, 0) for one in (0, 1, 2)]
+            # Nobody waits for it: the browser is the user's.
+            os.posix_spawn(words[0], words, environment, file_actions=silent, setsid=True)
+        except OSError as error:
+            return f"the browser cannot be started: {words_of(error)}"
+        return ""
 
     def tunnel(self, environment: Mapping[str, str] = os.environ) -> str:
         """Return the command by which a browser on the computer where the user sits reaches the address.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,26 @@ def test_a_terminal_gets_the_address_and_all_else_the_name_of_the_file(tmp_path:
     assert file.words_for(writing) == f"the address is in {tmp_path / 'dashboard'}"
     for number in (terminal, other_end, reading, writing):
         os.close(number)
+
+
+def test_a_browser_gets_a_file_to_show_and_no_secret_on_its_command_line(tmp_path: Path) -> None:
+    shown, browser = tmp_path / "shown", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {shown}.new\nmv {shown}.new {shown}\n')
+    browser.chmod(0o700)
+    file = AddressFile(tmp_path / "dashboard")
+    file.keep(ADDRESS)
+    assert file.open(os.environ | {"BROWSER": f"{browser} %s"}) == ""
+    while not shown.exists():
+        time.sleep(0.05)
+    page = tmp_path / "dashboard.html"
+    assert shown.read_text().strip() == page.as_uri()
+    assert page.stat().st_mode & 0o777 == 0o600 and f"url={ADDRESS}" in page.read_text()
+    file.remove()
+    assert not page.exists()
+
+
+def test_without_a_desktop_nothing_takes_the_terminal(tmp_path: Path) -> None:
+    assert "no desktop" in AddressFile(tmp_path / "dashboard").open({"PATH": os.environ["PATH"]})
 
 
 @pytest.mark.parametrize(
