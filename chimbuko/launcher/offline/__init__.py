@@ -2,7 +2,7 @@
 lockstep, and what they learn together.
 
 May import ad.agent, ad.analysis, ad.detectors, ad.handoff, ad.modelsync, ad.streamprocess, ad.streams,
-capture.trace, core.calls, core.kernels, core.statistics, provenance.explain, provenance.service,
-provenance.store, pserver.state, runtime.process, runtime.protocol and runtime.runs.
+capture.trace, causes, core.calls, core.kernels, core.statistics, provenance.explain, provenance.service,
+provenance.store, provenance.write, pserver.state, runtime.process, runtime.protocol and runtime.runs.
 Its process begins in ``__main__``.
 """
