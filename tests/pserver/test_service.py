@@ -18,6 +18,7 @@ from chimbuko.core.calls.record import StepCount
 from chimbuko.core.errors import ServiceError
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import PROFILE, PackedTable
+from chimbuko.pserver import server as server_module
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.storyfile import last_steps
 from chimbuko.runtime.protocol.broker import PrivateBroker
@@ -342,3 +343,16 @@ def test_a_server_without_a_broker_says_so_and_ends(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match=r"pserver did not start: broker at 127.0.0.1:9 cannot be used"):
         service.wait_ready()
     assert not service.is_running
+
+
+def test_of_many_frames_the_broker_keeps_the_newest(
+    broker: PrivateBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "KEPT_FRAMES", 3)
+    run_broker = RunBroker.connect(broker.url, "run")
+    frames = server_module.FrameStream(run_broker)
+    for tick in range(1, 6):
+        frames.send(Frame(tick, [], [], [], [], is_last=False))
+    kept = run_broker.client.xrange(run_broker.keys.frames)
+    decoder = msgspec.msgpack.Decoder(Frame)
+    assert [run_broker.seal.decode(entry[PAYLOAD], decoder).tick for _, entry in kept] == [3, 4, 5]
