@@ -353,6 +353,6 @@ def test_of_many_frames_the_broker_keeps_the_newest(
     frames = server_module.FrameStream(run_broker)
     for tick in range(1, 6):
         frames.send(Frame(tick, [], [], [], [], is_last=False))
-    kept = run_broker.client.xrange(run_broker.keys.frames)
+    kept = cast(list[tuple[bytes, dict[bytes, bytes]]], run_broker.client.xrange(run_broker.keys.frames))
     decoder = msgspec.msgpack.Decoder(Frame)
     assert [run_broker.seal.decode(entry[PAYLOAD], decoder).tick for _, entry in kept] == [3, 4, 5]
