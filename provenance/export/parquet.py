@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from chimbuko.causes.incident import Waited
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
+from chimbuko.causes.wording import Bound
 from chimbuko.core.calls.record import CallRecord, CounterValue, Message, StackFrame, StepCount, WindowCall
 from chimbuko.core.calls.schema import Label
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
@@ -35,6 +36,7 @@ _TYPES: dict[Any, pa.DataType] = {
     Label: pa.string(),
     RecurrenceKind: pa.string(),
     Problem: pa.string(),
+    Bound: pa.string(),
     int | None: pa.int64(),
     list[str]: pa.list_(pa.string()),
     list[int]: pa.list_(pa.int64()),
