@@ -222,6 +222,8 @@ def test_a_run_that_comes_is_listed_and_one_that_is_deleted_says_so(page: Page, 
     # Another run has the same name.
     page.wait_for_url("**/r/second")
     page.wait_for_selector('[data-state="ended"]')
+    # What the page still asks would find half a run.
+    settled(page)
     shutil.rmtree(served.folder / "second")
     page.wait_for_selector(".banner >> text=No run 'second' in")
     page.goto(served.base + "r/second")
