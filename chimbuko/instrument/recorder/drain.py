@@ -34,7 +34,7 @@ from chimbuko.instrument.recorder.ringfolder import (
     unwritten,
 )
 from chimbuko.instrument.tracer.chunks import Handover, Header
-from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, Place, Places, State
+from chimbuko.instrument.tracer.members import MOST_IN_ALL, InMpi, Members, Place, Places, State
 from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
 from chimbuko.instrument.tracer.writerserver import MOST_AT_A_TIME
 from chimbuko.runtime.process.lifetime import Sacrifice, log, oom_score, set_oom_score
@@ -164,8 +164,8 @@ class _Drain:
             return
         program = os.path.basename(recording.executable) or "program"
         number = self._members.add(recording.pid, self._header(recording, program, 0))
-        parent, rank, size = map(recording.process.number, ("parent", "world_rank", "world_size"))
-        place = self._places.of(recording.pid, parent, rank, size)
+        names = ("parent", "world_rank", "world_size")
+        place = self._places.of(recording.pid, lambda: InMpi(*map(recording.process.number, names)))
         if writer := os.fork():
             self._writers[writer] = number, path
             return

@@ -7,7 +7,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -154,6 +154,17 @@ class Place(NamedTuple):
     """Rank in a job that a member of the family has launched; None outside of any."""
 
 
+class InMpi(NamedTuple):
+    """What MPI has said to a process."""
+
+    parent: int = 0
+    """Parent of the process."""
+    rank: int = -1
+    """Rank; -1 where it is not known."""
+    size: int = 0
+    """Number of ranks."""
+
+
 class Places:
     """Places that are given to members as they arrive.
 
@@ -172,18 +183,19 @@ class Places:
         self._arrived: Counter[tuple[int, int]] = Counter()
         """Number of processes by launcher and rank."""
 
-    def of(self, pid: int, parent: int = 0, rank: int = -1, size: int = 0) -> Place:
+    def of(self, pid: int, in_mpi: Callable[[], InMpi] = InMpi) -> Place:
         """Return the place of a new member.
 
         Parameters
         ----------
-        parent, rank, size
-            Parent, and rank and number of ranks for MPI, of a process that may have ended already; rank -1
-            where it is not known.
+        in_mpi
+            Called where the process has ended, and not before: what MPI said to it is all that is known then.
         """
         environment = _environment_of(pid)
         if not environment:
-            return self._of_job(parent, rank, size) if rank >= 0 and size > 1 else self._alone()
+            said = in_mpi()
+            is_of_job = said.rank >= 0 and said.size > 1
+            return self._of_job(*said) if is_of_job else self._alone()
         launched = _launched(environment)
         stated = stated_rank({key: value for key, value in environment.items() if key != _OURS})
         if launched == self._own or stated is None:
@@ -224,7 +236,8 @@ def _environment_of(pid: int) -> dict[str, str]:
             time.sleep(0.001)
     except OSError:
         return {}
-    return {name: value for name, _, value in (entry.partition("=") for entry in text.split("\0"))}
+    # Of one that nobody has waited for yet the text is empty, too.
+    return {name: value for name, _, value in (entry.partition("=") for entry in text.split("\0")) if name}
 
 
 def _has_ended(pid: int) -> bool:

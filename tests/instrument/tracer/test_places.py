@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from chimbuko.instrument.tracer.members import Place, Places
+from chimbuko.instrument.tracer.members import InMpi, Place, Places
 
 HYDRA = [{"PMI_RANK": str(rank), "PMI_SIZE": "3"} for rank in range(3)]
 LAUNCHER = """
@@ -70,10 +70,10 @@ def test_step_of_slurm_differs_from_its_batch_script_which_has_a_rank_too() -> N
 def test_process_that_has_ended_is_placed_by_what_mpi_said() -> None:
     places = Places(plain())
     ended = 2**22 + 1
-    assert places.of(ended, parent=7, rank=1, size=2) == Place(0, 2, 1)
-    assert places.of(ended, parent=7, rank=0, size=2) == Place(0, 2, 0)
-    assert places.of(ended, parent=7, rank=0, size=1) == Place(2, 1)
-    assert places.of(ended, parent=7) == Place(3, 1)
+    assert places.of(ended, lambda: InMpi(7, 1, 2)) == Place(0, 2, 1)
+    assert places.of(ended, lambda: InMpi(7, 0, 2)) == Place(0, 2, 0)
+    assert places.of(ended, lambda: InMpi(7, 0, 1)) == Place(2, 1)
+    assert places.of(ended, lambda: InMpi(7)) == Place(3, 1)
 
 
 def test_a_process_that_executes_another_program_keeps_its_rank() -> None:
@@ -85,3 +85,14 @@ def test_a_process_that_executes_another_program_keeps_its_rank() -> None:
             places = [Places({}).of(process.pid) for _ in range(30)]
             process.kill()
         assert {place.rank for place in places} == {2}
+
+
+def test_what_mpi_says_is_asked_when_a_process_has_ended_and_not_before() -> None:
+    """Asked first, it had said nothing yet of a rank that ended in the next moment."""
+    with subprocess.Popen([sys.executable, "-S", "-c", ""], stdin=subprocess.PIPE) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        said = iter([InMpi(os.getpid(), 1, 2), InMpi(os.getpid(), 0, 2)])
+        places = Places(plain())
+        assert places.of(os.getpid(), lambda: next(said)) == Place(0, 1), "it goes on: MPI is not asked"
+        ranks = [places.of(process.pid, lambda: next(said)) for _ in range(2)]
+    assert ranks == [Place(1, 2, 1), Place(1, 2, 0)]
