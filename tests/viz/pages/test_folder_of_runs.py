@@ -118,7 +118,9 @@ def opened(browser: Browser, served: ServedFolder, **options: Any) -> Iterator[P
 
 @pytest.fixture
 def page(browser: Browser, served: ServedFolder) -> Iterator[Page]:
-    """The list; afterwards: no error, but that something was not there, which the browser notes some day."""
+    """The list; afterwards: no error, but that something was not there, which the browser notes some day, or
+    was deleted while it was read (503).
+    """
     errors: list[str] = []
     with opened(browser, served) as page:
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -128,7 +130,7 @@ def page(browser: Browser, served: ServedFolder) -> Iterator[Page]:
 
 
 def _note(line: ConsoleMessage, errors: list[str]) -> None:
-    if line.type == "error" and "404" not in line.text and "WebSocket" not in line.text:
+    if line.type == "error" and not any(word in line.text for word in ("404", "503", "WebSocket")):
         errors.append(line.text)
 
 
