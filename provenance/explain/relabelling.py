@@ -39,7 +39,7 @@ from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.runs.directory import RunDirectory
 
 AT_ONCE = 10_000
-"""Number of calls that are fetched together."""
+"""Number of calls that are fetched, judged and written together."""
 
 
 Judge = Callable[[str, str, Float64Array, Float64Array, Float64Array], Verdicts | None]
@@ -112,7 +112,7 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
         acquitted = {name for some in judged for name in some.names[~some.verdicts.is_anomaly].tolist()}
         unflagged = {name for some in judged for name in some.names[~some.was_anomaly].tolist()}
         upheld = _upheld(connection, run, acquitted, unflagged)
-        shortest_us = _shortest_of_slowest(connection, run)
+        shortest_us = {row[0]: row[1] for row in connection.execute(shortest_of_slowest(run))}
         changes: list[Relabelling] = []
         for some in judged:
             slower_us = shortest_us.get(some.function, 0.0)
@@ -212,7 +212,7 @@ def _functions(connection: Connection, run: int) -> dict[int, tuple[str, str]]:
 
 
 def _calls(connection: Connection, run: int) -> Iterator[tuple[int, list[Any]]]:
-    """Yield number and calls of each function, as rows."""
+    """Yield number and calls of each function, as rows, some at a time."""
     call = CALLS.c
     names = (
         *("id", "program", "rank", "begin_step", "begin_row", "step", "is_anomaly", "is_relabelled"),
@@ -225,14 +225,8 @@ def _calls(connection: Connection, run: int) -> Iterator[tuple[int, list[Any]]]:
     )
     rows = connection.execute(statement, execution_options={"yield_per": AT_ONCE})
     for number, of_function in itertools.groupby(rows, key=attrgetter("function")):
-        yield number, list(of_function)
-
-
-def _shortest_of_slowest(connection: Connection, run: int) -> dict[int, float]:
-    """Return of each function the shortest exclusive runtime on the path on which that is longest, of paths
-    with enough calls.
-    """
-    return {row[0]: row[1] for row in connection.execute(shortest_of_slowest(run))}
+        while some := list(itertools.islice(of_function, AT_ONCE)):
+            yield number, some
 
 
 def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> set[str]:
@@ -250,11 +244,11 @@ def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: se
 
 
 def _write(connection: Connection, changes: Sequence[Relabelling], version: int) -> None:
-    rows = [row for change in changes for row in _rows(change, version)]
-    if rows:
-        named: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name != "key"}
-        statement = update(CALLS).where(CALLS.c.id == bindparam("key"))
-        connection.execute(statement.values(named), rows)
+    rows = itertools.chain.from_iterable(_rows(change, version) for change in changes)
+    statement = update(CALLS).where(CALLS.c.id == bindparam("key"))
+    while some := list(itertools.islice(rows, AT_ONCE)):
+        named: dict[str, Any] = {name: bindparam(name) for name in some[0] if name != "key"}
+        connection.execute(statement.values(named), some)
     gone = [{"key": key} for change in changes for key in change.keys[change.is_acquitted].tolist()]
     if gone:
         without = update(CALLS).where(CALLS.c.id == bindparam("key")).values(incident_id=None)

@@ -83,6 +83,8 @@ def die_with_parent(number: int = END) -> None:
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _ARENAS = 2
 _KEPT_BYTES = 4 << 20
+"""Size of arrays from which on, and of free memory beyond which, the system gets it back. With 128 kB nearly
+each of NumPy's arrays fetched its pages anew: a fifth of the CPU time of analysing a recorded trace."""
 
 
 def give_freed_memory_back() -> None:
