@@ -22,6 +22,7 @@ from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.capture.trace.tausettings import WriterSettings
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.instrument.recorder.recording import Recording
+from chimbuko.instrument.recorder.ring import ProcessFile
 from chimbuko.instrument.recorder.ringfolder import (
     READY,
     Listing,
@@ -34,7 +35,8 @@ from chimbuko.instrument.recorder.ringfolder import (
     unwritten,
 )
 from chimbuko.instrument.tracer.chunks import Handover, Header
-from chimbuko.instrument.tracer.members import MOST_IN_ALL, InMpi, Members, Place, Places, State
+from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
+from chimbuko.instrument.tracer.places import Launched, Place, Places, launched
 from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
 from chimbuko.instrument.tracer.writerserver import MOST_AT_A_TIME
 from chimbuko.runtime.process.lifetime import Sacrifice, log, oom_score, set_oom_score
@@ -164,8 +166,11 @@ class _Drain:
             return
         program = os.path.basename(recording.executable) or "program"
         number = self._members.add(recording.pid, self._header(recording, program, 0))
-        names = ("parent", "world_rank", "world_size")
-        place = self._places.of(recording.pid, lambda: InMpi(*map(recording.process.number, names)))
+        # All that is known of a process that has ended is what MPI said. It is not asked before: it may
+        # speak in the moment between.
+        process = recording.process
+        parent = process.number("parent")
+        place = self._places.of(launched(recording.pid, parent) or _in_mpi(process, parent))
         if writer := os.fork():
             self._writers[writer] = number, path
             return
@@ -276,6 +281,12 @@ def _handovers(recording: Recording, has_successor: Callable[[], bool]) -> Itera
     last = recording.last(time.monotonic_ns(), has_become_another)
     signal.alarm(STUCK_AFTER_S)
     yield last
+
+
+def _in_mpi(process: ProcessFile, parent: int) -> Launched:
+    """Return what MPI said to a process."""
+    rank, size = process.number("world_rank"), process.number("world_size")
+    return Launched(parent, rank, size) if rank >= 0 and size > 1 else Launched()
 
 
 def _process_descriptor(pid: int) -> int | None:

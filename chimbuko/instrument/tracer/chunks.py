@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from chimbuko.instrument.tracer.places import Launched
+
 ENTRY, EXIT, SEND, RECEIVE = range(4)
 """Event type ids of our streams, numbered as TAU usually does."""
 
@@ -41,6 +43,8 @@ class Header(NamedTuple):
     """Process id of the process that forked or started this one; 0 for a family's first."""
     is_forked: bool = False
     """Whether the process was forked, and so began inside calls of its parent."""
+    launched: Launched = Launched()
+    """What its launcher has said to it: asked by itself, as it may have ended when the header is read."""
 
 
 class Children(NamedTuple):

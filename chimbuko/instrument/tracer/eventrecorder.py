@@ -377,14 +377,16 @@ class Recorder:
     def _connect(self) -> None:
         with LOADING:
             from chimbuko.instrument.tracer.connection import Connection
+            from chimbuko.instrument.tracer.places import Launched, launched
             from chimbuko.instrument.tracer.processmetadata import describe_process
 
         offset_ns = clock_offset_ns()
         start_us = (self._main.events[1] + offset_ns) // 1000
         self._metadata |= {(0, key): value for key, value in describe_process(start_us).items()}
         connection = Connection(self.family.address)
+        said = launched(os.getpid(), os.getppid()) or Launched()
         family = self.family
-        header = Header(family.program, family.rank, offset_ns, self._parent_pid, self.is_forked)
+        header = Header(family.program, family.rank, offset_ns, self._parent_pid, self.is_forked, said)
         connection.send(header, has_length=True)
         self._connection = connection
 

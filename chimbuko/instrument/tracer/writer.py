@@ -46,7 +46,8 @@ from chimbuko.core.traceschema import (
     StreamNames,
 )
 from chimbuko.instrument.tracer.chunks import COMPLETE, Handover, Header
-from chimbuko.instrument.tracer.members import Members, Place, Started, State
+from chimbuko.instrument.tracer.members import Members, Started, State
+from chimbuko.instrument.tracer.places import Place
 from chimbuko.instrument.tracer.rejoining import MemberLine
 from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, MAIN_THREAD, Step, StepBuilder
 from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS

@@ -19,7 +19,8 @@ from pathlib import Path
 from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.instrument.tracer.chunks import Header
 from chimbuko.instrument.tracer.connection import LENGTH, peer_of
-from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, Place, Places, State
+from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
+from chimbuko.instrument.tracer.places import Place, Places
 from chimbuko.instrument.tracer.rejoining import MemberLine
 from chimbuko.instrument.tracer.writer import Joined, alone, ignore_signals, serve_member
 from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS, remove_socket
@@ -102,7 +103,7 @@ class WriterServer:
                 return
             header = _header(peer)
             number = self._members.add(pid, header)
-            place = self._places.of(pid)
+            place = self._places.of(header.launched)
             if place.rank is not None:
                 header = header._replace(rank=place.rank)
             if writer := os.fork():
