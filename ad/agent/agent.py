@@ -189,6 +189,8 @@ class Agent:
         if not self._is_live:
             self._watch.look_back(self._newest_end_us(should_stop))
         self._forks.close()
+        for stream in self._streams:
+            stream.look_for_census()
         self._streams += self._orphans()
         if lost := self._watch.lost_reports():
             self._news.lost_reports(lost)

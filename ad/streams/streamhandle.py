@@ -269,19 +269,36 @@ class StreamHandle:
         loss
             Kind under which the stream itself counts as lost.
         """
+        spool, totals = self._last_totals()
+        if totals.state not in ("ended", "broken"):
+            losses = totals.losses | ({loss: 1} if loss else {})
+            self._append_totals(spool, msgspec.structs.replace(totals, state="lost", losses=losses))
+        self.is_over = True
+
+    def look_for_census(self) -> None:
+        """Look once more what the source has left beside a stream that was not read to its end.
+
+        Its program may have ended since.
+        """
+        if self.phase is not Phase.ENDED and census_beside(self.name.path) is not None:
+            spool, totals = self._last_totals()
+            if totals.source is None:
+                self._append_totals(spool, totals)
+
+    def _last_totals(self) -> tuple[SpoolWriter, StreamHealth]:
+        """Return the spool, and the newest totals that are in it or came past it."""
         spool = SpoolWriter(self.delivery.folder, self.key, self.config.spool_limit_bytes)
         nothing = StreamHealth(self.program, self.name.rank, self.node, "", 0, 0, 0, 0, 0, 0, {})
         totals = spool.health or nothing
         if self.word is not None and self.word.steps >= totals.steps:
             totals = self.word
-        if totals.state not in ("ended", "broken"):
-            losses = totals.losses | ({loss: 1} if loss else {})
-            source = totals.source or census_beside(self.name.path)
-            totals = msgspec.structs.replace(totals, state="lost", losses=losses, source=source)
-            spool.append(SpoolFrame(PackedRecords(), [], [], totals))
-            if loss or not spool.has_room:
-                self.word, self._is_word_new = totals, True
-        self.is_over = True
+        return spool, totals
+
+    def _append_totals(self, spool: SpoolWriter, totals: StreamHealth) -> None:
+        """Report totals on behalf of a process that is gone, with what the source says by now."""
+        totals = msgspec.structs.replace(totals, source=totals.source or census_beside(self.name.path))
+        spool.append(SpoolFrame(PackedRecords(), [], [], totals))
+        self.word, self._is_word_new = totals, True
 
     def new_shortage(self) -> StorageShortage | None:
         """Return the process's storage shortage, if it has reported one since the last call."""

@@ -19,8 +19,9 @@ from chimbuko.ad.streams import streamsupervisor
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.streamsupervisor import Supervisor
 from chimbuko.capture.trace.discovery import Transport, parse_stream_path
-from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.calls.record import UNREADABLE_STREAMS, StreamHealth
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.sourcecensus import SourceCensus
 from chimbuko.runtime.protocol.messages import ALL_EPOCHS, NO_EPOCH, RecordBatch
 from tests.ad.forking import warm_fork_server
 from tests.ad.spinning import spinning
@@ -159,3 +160,17 @@ def test_a_recorded_stream_each_of_whose_readers_dies_is_lost_with_what_was_read
     supervise(forks, stream, kill_waiting)
     health = last_health(stream)
     assert (health.state, health.steps, health.rows) == ("lost", 1, 8)
+
+
+def test_what_a_source_says_after_its_stream_was_given_up_counts(tmp_path: Path) -> None:
+    stream = recorded(tmp_path / "tau-metrics-app-0.bp", tmp_path / "stream")
+    stream.give_up(UNREADABLE_STREAMS)
+    assert last_health(stream).source is None
+    source = SourceCensus("the recorder", 7)
+    source.leave_beside(stream.name.path)
+    stream.look_for_census()
+    health = last_health(stream)
+    assert (health.state, health.source, health.losses) == ("lost", source, {UNREADABLE_STREAMS: 1})
+    assert stream.new_word() == health
+    stream.look_for_census()
+    assert stream.delivery.take(1 << 20) == []
