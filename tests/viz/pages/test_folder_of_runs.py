@@ -98,7 +98,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, page_files: Path) -> Iterat
     """Three runs: one that goes on, though it began first, one that is fine and one that failed."""
     folder = tmp_path_factory.mktemp("runs")
     add_run(folder, "etl", 1, command=["chimbuko", "trace", "etl.py"], exit_code=1)
-    add_run(folder, "heat 1", 2, command=["mpirun", "-n", "4", "./heat2d"])
+    add_run(folder, "heat 1", 2, command=["mpirun", "-n", "4", "./heat\u202e2d"])
     live = add_run(folder, "live", 3, state="running", ended_us=0, exit_code=None)
     with hold(claim_name(live.read_info().id)), served_folder(folder) as server:
         yield server
@@ -145,7 +145,7 @@ def test_the_list_has_live_runs_first_and_says_how_each_is(page: Page) -> None:
     assert rows(page) == ["live", "etl", "heat 1"]
     assert page.locator("[data-answer]").inner_text() == "3 runs; 1 is running."
     cells = [cell.inner_text() for cell in page.locator("tr[data-run='heat 1'] td").all()]
-    assert cells[1:4] == ["heat 1", "heat2d", "finished, exit 0"]
+    assert cells[1:4] == ["heat 1", r"heat\u202e2d", "finished, exit 0"]
     assert cells[5:7] == ["2:05", "5"]
     assert cells[8] == "128"
     failed = page.locator("tr[data-run=etl] td").all_inner_texts()

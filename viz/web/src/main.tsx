@@ -5,6 +5,7 @@ import { start } from './shared/session/session';
 import { App } from './app/app';
 import { listenToKeys } from './app/keys';
 import './app/oldtrees';
+import './shared/names/visible';
 import { fetchPages } from './app/pages';
 
 fetchPages();
