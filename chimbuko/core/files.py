@@ -1,18 +1,52 @@
-"""Files that a reader finds whole, the old text or the new one, never half of it, private folders, and
-files without a name.
+"""Files that a reader finds whole, the old text or the new one, never half of it, files of somebody else,
+private folders, and files without a name.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from chimbuko.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+MOST_BYTES = 1 << 30
+"""Largest size of a file that is read as a whole, in bytes."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Return a file that may be somebody else's, open for reading.
+
+    Raises
+    ------
+    OSError
+        There is none, or something else: a pipe would keep its reader for ever, and a device has no end.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "Not a file")
+    return open(file, "rb")
+
+
+def contents(path: Path) -> bytes:
+    """Return what is in a file that may be somebody else's.
+
+    Raises
+    ------
+    OSError
+        There is none, or something else, or it is larger than ``MOST_BYTES``.
+    """
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > MOST_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        return file.read(MOST_BYTES)
 
 
 def is_own_folder(folder: Path) -> bool:

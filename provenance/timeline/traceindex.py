@@ -20,7 +20,7 @@ from chimbuko.capture.trace.discovery import StreamName
 from chimbuko.capture.trace.recordedstreams import Stamp, recorded_streams, stamp_of
 from chimbuko.core.arrays import RankKey
 from chimbuko.core.errors import ConfigError, TraceFormatError
-from chimbuko.core.files import is_own_folder, make_own_folder
+from chimbuko.core.files import contents, is_own_folder, make_own_folder
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.edges import LINK, Links, around, between, joined
 from chimbuko.provenance.timeline.rankcalls import RankCalls
@@ -81,7 +81,7 @@ class IndexFiles(msgspec.Struct, frozen=True):
     def header(self) -> IndexHeader | None:
         """Read the header; None if there is no index, or one that another version made."""
         try:
-            header = msgspec.json.decode(self.path("header").read_bytes(), type=IndexHeader)
+            header = msgspec.json.decode(contents(self.path("header")), type=IndexHeader)
         except (OSError, msgspec.MsgspecError):
             return None
         return header if header.version == VERSION else None

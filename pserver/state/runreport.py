@@ -15,7 +15,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.errors import ServiceError
-from chimbuko.core.files import write_atomically
+from chimbuko.core.files import contents, write_atomically
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.core.unpacking import unpacked
@@ -236,7 +236,7 @@ def read_report(path: Path) -> Report:
     OSError, StoreError, msgspec.MsgspecError
         It is not there, or damaged.
     """
-    return msgspec.json.decode(unpacked(path.read_bytes()), type=Report)
+    return msgspec.json.decode(unpacked(contents(path)), type=Report)
 
 
 _LEVEL = 4

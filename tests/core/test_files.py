@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.files import is_own_folder, make_own_folder, write_atomically
+from chimbuko.core.files import MOST_BYTES, contents, is_own_folder, make_own_folder, write_atomically
 
 
 def test_the_new_text_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
@@ -77,3 +77,17 @@ def test_what_is_not_ours_alone_is_refused(tmp_path: Path) -> None:
         assert not is_own_folder(folder)
         with pytest.raises(ConfigError, match=f"{folder}: "):
             make_own_folder(folder)
+
+
+def test_what_is_no_file_of_a_bearable_size_is_not_read(tmp_path: Path) -> None:
+    """A run's folder may be somebody else's."""
+    pipe, device, large, file = (tmp_path / name for name in ("pipe", "device", "large", "file"))
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    with large.open("wb") as opened:
+        opened.truncate(MOST_BYTES + 1)
+    file.write_bytes(b"text")
+    for path in (pipe, device, tmp_path, large, tmp_path / "nothing"):
+        with pytest.raises(OSError):
+            contents(path)
+    assert contents(file) == b"text"

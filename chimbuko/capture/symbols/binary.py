@@ -15,6 +15,7 @@ from elftools.elf.sections import Section
 
 from chimbuko.capture.symbols.buildid import DEBUG_FOLDER
 from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.files import open_regular
 
 _USUAL_NAME = 256
 _MOST_NAME = 1 << 14
@@ -47,7 +48,7 @@ class Binary:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.elf = ELFFile(self.data)  # type: ignore[arg-type]
         self.is_fixed = self.elf["e_type"] == "ET_EXEC"

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
+from chimbuko.core.files import open_regular
 from chimbuko.runtime.runs.programname import program_of
 
 _NOTE = 4
@@ -34,7 +35,7 @@ def build_id(path: Path) -> str:
     OSError
         The file cannot be read.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         try:
             return _build_id(file)
         except (struct.error, KeyError, IndexError):

@@ -18,6 +18,7 @@ from chimbuko.capture.trace.discovery import SST
 from chimbuko.capture.trace.source import Waiting
 from chimbuko.core.arrays import UInt64Array
 from chimbuko.core.errors import TraceFormatError
+from chimbuko.core.files import contents
 from chimbuko.core.traceschema import (
     ARRAY_COLUMNS,
     ARRAY_COUNTS,
@@ -435,7 +436,7 @@ class StreamReader:
 def _lost_steps(path: Path) -> frozenset[int]:
     """Return the steps of which a kept stream holds no data, but zeros."""
     try:
-        return frozenset(map(int, (path / LOST_STEPS).read_text().split()))
+        return frozenset(map(int, contents(path / LOST_STEPS).split()))
     except OSError:
         return frozenset()
     except ValueError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.capture.trace.discovery import StreamName, find_recorded
+from chimbuko.core.files import contents
 from chimbuko.runtime.runs.directory import RunDirectory
 
 Stamp = tuple[int, int]
@@ -38,7 +39,7 @@ def recorded_streams(run: RunDirectory) -> list[StreamName]:
     if not run.recorded_path.exists():
         return find_recorded([str(beside)]) if any(run.trace.glob("*.bp")) else []
     try:
-        noted = msgspec.json.decode(run.recorded_path.read_bytes(), type=list[RecordedStream])
+        noted = msgspec.json.decode(contents(run.recorded_path), type=list[RecordedStream])
     except (OSError, msgspec.MsgspecError):
         return []
     streams = [StreamName(one.program, one.rank, Path(one.path), one.first_rank) for one in noted]

@@ -11,7 +11,7 @@ import numpy as np
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.files import write_atomically
+from chimbuko.core.files import contents, write_atomically
 from chimbuko.core.statistics.schema import PackedTable, TableSchema, schema_of
 
 FORMAT = 2
@@ -94,7 +94,7 @@ def load_model(path: Path, config: AnalysisConfig) -> Model:
         runtimes.
     """
     try:
-        content = path.read_bytes()
+        content = contents(path)
         head = msgspec.msgpack.decode(content, type=_Head)
         if head.format > FORMAT:
             raise ConfigError(f"{path}: a model of format {head.format}; update chimbuko to read it")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chimbuko.core.files import write_atomically
+from chimbuko.core.files import contents, write_atomically
 from chimbuko.core.statemachine import Story
 from chimbuko.runtime.process.lifetime import one_of_several
 
@@ -44,5 +44,5 @@ def last_steps(logs: Path, most: int) -> dict[str, list[str]]:
     found = {}
     for path in sorted(logs.glob(f"*{ENDING}")):
         with suppress(OSError):
-            found[path.stem] = path.read_text(errors="replace").splitlines()[-most:]
+            found[path.stem] = contents(path).decode(errors="replace").splitlines()[-most:]
     return found

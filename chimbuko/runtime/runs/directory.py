@@ -18,7 +18,7 @@ import msgspec
 from chimbuko import __version__
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ConfigError, StoreError
-from chimbuko.core.files import write_atomically
+from chimbuko.core.files import contents, write_atomically
 from chimbuko.core.names import visible
 from chimbuko.core.redaction import without_secrets
 from chimbuko.core.unpacking import unpacked
@@ -148,7 +148,7 @@ class RunDirectory(msgspec.Struct, frozen=True):
             There is no report, or it is damaged.
         """
         try:
-            return unpacked(self.report_path.read_bytes())
+            return unpacked(contents(self.report_path))
         except StoreError as error:
             raise OSError(f"{self.report_path}: {error}") from error
 
@@ -208,7 +208,7 @@ class RunDirectory(msgspec.Struct, frozen=True):
             The run has ended.
         """
         try:
-            return self.broker_path.read_text()
+            return contents(self.broker_path).decode()
         except FileNotFoundError:
             raise ConfigError(
                 f"{self.path}: the run has ended, and its agents and services with it"
@@ -248,7 +248,7 @@ class RunDirectory(msgspec.Struct, frozen=True):
     def read_programs(self) -> dict[str, int]:
         """Return the numbers of programs; none if nobody noted them."""
         with suppress(OSError, msgspec.MsgspecError):
-            return msgspec.json.decode(self.programs_path.read_bytes(), type=dict[str, int])
+            return msgspec.json.decode(contents(self.programs_path), type=dict[str, int])
         return {}
 
     @property
@@ -326,7 +326,7 @@ class RunDirectory(msgspec.Struct, frozen=True):
         if self.store_path.exists():
             return self.store_url
         try:
-            return self.store_url_path.read_text()
+            return contents(self.store_url_path).decode()
         except OSError:
             # The user's own settings of the database may do without a password.
             return info.store_url
@@ -340,7 +340,7 @@ class RunDirectory(msgspec.Struct, frozen=True):
             This is not the folder of a run.
         """
         try:
-            return msgspec.json.decode(self.info_path.read_bytes(), type=RunInfo)
+            return msgspec.json.decode(contents(self.info_path), type=RunInfo)
         except FileNotFoundError:
             raise ConfigError(f"{self.path}: not the folder of a run (it has no run.json)") from None
         except (OSError, msgspec.MsgspecError) as error:

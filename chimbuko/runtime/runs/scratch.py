@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.core.files import make_own_folder, write_atomically
+from chimbuko.core.files import contents, make_own_folder, write_atomically
 from chimbuko.runtime.runs.directory import RunDirectory
 
 MOUNTS = Path("/proc/mounts")
@@ -90,7 +90,7 @@ def run_of_scratch(folder: Path) -> RunDirectory | None:
     moved.
     """
     try:
-        return RunDirectory(Path(os.fsdecode((folder / _NOTE).read_bytes())))
+        return RunDirectory(Path(os.fsdecode(contents(folder / _NOTE))))
     except OSError:
         return None
 
@@ -162,7 +162,7 @@ def left_behind(run: RunDirectory) -> list[tuple[Path, Left]]:
     found = []
     for path in sorted(run.settings.glob(run.scratch_note("*").name)):
         with suppress(OSError, msgspec.MsgspecError):
-            left = msgspec.json.decode(path.read_bytes(), type=Left)
+            left = msgspec.json.decode(contents(path), type=Left)
             if left.is_rescued or left.host != platform.node() or Path(left.folder).is_dir():
                 found.append((path, left))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -93,6 +94,19 @@ def test_what_is_not_a_run_is_refused(tmp_path: Path, content: bytes | None, mes
         (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(ConfigError, match=message):
         find_run(tmp_path)
+
+
+def test_a_folder_of_somebody_else_keeps_no_reader_for_ever(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run", ["./app"], AnalysisConfig(), None)
+    asked = (
+        *((run.info_path, run.read_info), (run.report_path, run.read_report)),
+        *((run.broker_path, run.read_broker_url), (run.programs_path, run.read_programs)),
+    )
+    for path, ask in asked:
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+        with suppress(ConfigError, OSError):
+            assert not ask()
 
 
 def test_secrets_are_for_the_owner_only_and_never_half_written(tmp_path: Path) -> None:

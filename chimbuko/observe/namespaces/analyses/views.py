@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.files import contents
 
 
 class TaskView(msgspec.Struct, frozen=True):
@@ -110,6 +111,6 @@ def read_views(path: Path) -> Views:
 def _read(path: Path, version: tuple[int, int, int]) -> Views:
     """Read the file once for all panels of a page, which ask for it at the same time."""
     try:
-        return _decoder.decode(path.read_bytes())
+        return _decoder.decode(contents(path))
     except (OSError, msgspec.MsgspecError) as error:
         raise ConfigError(f"{path}: cannot be read ({error})") from error
