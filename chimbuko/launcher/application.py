@@ -1,8 +1,8 @@
 """The process that a user starts with ``chimbuko run``: parent of the application and of the launcher.
 
 It stays small, and does nothing but start the application when the launcher says so, and wait. Whatever
-becomes of the launcher, the application's exit code is passed on. Where memory ends, all else of ours ends
-before it.
+becomes of the launcher, the application's exit code is passed on, and its streams are guarded. Where memory
+ends, all else of ours ends before it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from typing import Any, Protocol
 import msgspec
 from setproctitle import setproctitle
 
+from chimbuko.capture.follow.guard import Options as GuardOptions
+from chimbuko.capture.follow.starter import GuardStarter
 from chimbuko.core.files import write_atomically
 from chimbuko.runtime.process.lifetime import (
     OOM_VARIABLE,
@@ -48,6 +50,7 @@ from chimbuko.runtime.process.wakeup import Wakeup
 
 TITLE = "chimbuko.launcher"
 PATIENCE_S = 3600.0
+GUARD_LOOK_S = 1.0
 MOST_LAUNCHERS = 3
 """Maximum number of launchers, one after the other, of which none has begun the application."""
 _LENGTH = struct.Struct("Q")
@@ -69,6 +72,8 @@ class Order(msgspec.Struct, frozen=True):
     """Path of the description of the run (``RunInfo``), which gets the exit code if the launcher dies."""
     is_ours: bool
     """Whether it is no program of the user, so that the exit code is the launcher's."""
+    guard: GuardOptions
+    """Task of the guard of its streams, which has nobody else who starts it if the launcher dies."""
 
 
 class News(msgspec.Struct, frozen=True):
@@ -182,20 +187,24 @@ class Begun(msgspec.Struct, frozen=True):
     """Whether it is no program of the user, but a replay of ours, which is of no use without the analysis."""
 
 
-def begin(words: Sequence[str], environment: Mapping[str, str], info: Path, is_ours: bool) -> Begun:
+def begin(
+    words: Sequence[str], environment: Mapping[str, str], info: Path, is_ours: bool, guard: GuardOptions
+) -> Begun:
     """Start the application: as a child of this process's parent, where that waits for it.
 
     Parameters
     ----------
     info
         File with the description of the run.
+    guard
+        Task of the guard of its streams.
 
     Raises
     ------
     CommandError
         It cannot be run.
     """
-    application: Application = UserCommand() if _link is None else _Application(_link, info, is_ours)
+    application: Application = UserCommand() if _link is None else _Application(_link, info, is_ours, guard)
     interrupts = Interrupts(application)
     heed(FROM_OTHERS, interrupts.note)
     heed(FOR_THE_COMMAND, application.pass_on)
@@ -213,18 +222,19 @@ def news_of_application() -> list[int]:
 class _Application:
     """The application as the child of the launcher's parent, which passes signals on to it."""
 
-    def __init__(self, link: socket.socket, info: Path, is_ours: bool) -> None:
+    def __init__(self, link: socket.socket, info: Path, is_ours: bool, guard: GuardOptions) -> None:
         self.pid = 0
         self._code: int | None = None
         self._link = link
         self._info = info
         self._is_ours = is_ours
+        self._guard = guard
 
     def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         """See ``Application``."""
         encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
         info = os.fsencode(self._info.absolute())
-        order = Order([os.fsencode(word) for word in words], encoded, info, self._is_ours)
+        order = Order([os.fsencode(word) for word in words], encoded, info, self._is_ours, self._guard)
         _send(self._link, msgspec.msgpack.encode(order))
         news = _news(self._link)
         if news is None or not news.pid:
@@ -259,9 +269,8 @@ class _Parent:
         self._launcher = launcher
         self._link = link
         self._application = UserCommand()
-        self._info = b""
-        """Description of the run, once the application is started."""
-        self._is_ours = False
+        self._order: Order | None = None
+        """What was started as the application."""
         self._is_reported = False
 
     def attend(self, is_last: bool) -> int | None:
@@ -273,25 +282,38 @@ class _Parent:
         listening = [self._link.fileno()]
         with Wakeup() as wakeup:
             while (status := os.waitpid(self._launcher, os.WNOHANG))[0] == 0:
-                if self._info and not self._is_reported:
+                if self._order and not self._is_reported:
                     self._report()
                 wakeup.wait(PATIENCE_S, listening)
                 if listening and select.select(listening, [], [], 0.0)[0]:
                     listening = listening if self._obey() else []
         code = os.waitstatus_to_exitcode(status[1])
         self._launcher = 0
-        if code == -signal.SIGKILL and not self._info and not is_last:
+        order = self._order
+        if code == -signal.SIGKILL and order is None and not is_last:
             for number, handler in before.items():
                 signal.signal(number, handler)
             return None
-        ended = self._application.poll() if self._info else code
-        if ended == code or (ended is not None and code >= 0 and self._is_ours):
+        ended = code if order is None else self._application.poll()
+        if order is None or ended == code or (ended is not None and code >= 0 and order.is_ours):
             return shell_code(code)
         # A library that finds no memory ends the launcher with a code of its own.
         why = f"signal {-code}" if code < 0 else f"code {code}"
         log(f"the analysis has ended early ({why})" + ("; the program goes on" if ended is None else ""))
-        code = self._application.wait()
-        _note_exit_code(Path(os.fsdecode(self._info)), code)
+        code = self._outlast(order)
+        _note_exit_code(Path(os.fsdecode(order.info)), code)
+        return code
+
+    def _outlast(self, order: Order) -> int:
+        """Wait for the application, and see that its streams are guarded: nobody else of ours may be left."""
+        guard = GuardStarter(order.guard)
+        with suppress(OSError):
+            guard.begin(self._application.pid)
+        with Wakeup() as wakeup:
+            while (code := self._application.poll()) is None:
+                wakeup.wait(GUARD_LOOK_S, [])
+                with suppress(OSError):
+                    guard.ensure()
         return code
 
     def _obey(self) -> bool:
@@ -306,7 +328,7 @@ class _Parent:
         except CommandError as error:
             news = News(error=error.number)
         else:
-            self._info, self._is_ours = wanted.info, wanted.is_ours
+            self._order = wanted
             news = News(pid=self._application.pid)
         _send(self._link, msgspec.msgpack.encode(news))
         return True

@@ -260,7 +260,7 @@ def _begin(options: RunOptions, run: RunDirectory, place: StreamPlace, problems:
         environment = shielded(place, options.transport, environment, problems)
     run.write_info(msgspec.structs.replace(run.read_info(), transport=place.transport.value))
     try:
-        return begin(words, environment, run.info_path, is_ours=bool(options.replay))
+        return begin(words, environment, run.info_path, bool(options.replay), place.guard)
     except CommandError:
         shutil.rmtree(place.guard.folder, ignore_errors=True)
         raise
