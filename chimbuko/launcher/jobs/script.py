@@ -170,7 +170,7 @@ while "$@"; code=$?; [ "$code" -gt 128 ]; do sleep 1; done; exit "$code\""""
 _UNPACKING = """trap : TERM
 sleep "$((RANDOM % ($1 + 1)))"
 home=$(mktemp -d "${TMPDIR:-/tmp}/chimbuko.XXXXXX") && tar -xzf "$2" -C "$home" || exit
-[ "$2" != "/tmp/chimbuko-${SLURM_JOB_ID:-}.tar.gz" ] || rm -f "$2"
+case "$2" in "/tmp/chimbuko-${SLURM_JOB_ID:-}-"*) rm -f "$2" ;; esac
 shift 2
 while "$home/bin/chimbuko" "$@"; code=$?; [ "$code" -gt 128 ]; do sleep 1; done
 rm -rf "$home"; exit "$code\""""

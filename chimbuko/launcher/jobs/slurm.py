@@ -32,9 +32,10 @@ agents+=($!)""",
 
 
 _SEND = """\
-# From node to node, as a tree: the shared file system is read once.
-sent="/tmp/chimbuko-$SLURM_JOB_ID.tar.gz"
-if sbcast --force "$archive" "$sent"; then
+# From node to node, as a tree: the shared file system is read once. It goes where no file is, hence no
+# --force, by a name that nobody foresees: what a stranger had put there would be run.
+sent=$(mktemp -u "/tmp/chimbuko-$SLURM_JOB_ID-XXXXXXXX.tar.gz")
+if sbcast "$archive" "$sent"; then
     archive=$sent
 fi"""
 _NAMED = '--job-name="chimbuko-$$"'

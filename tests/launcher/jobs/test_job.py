@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from chimbuko.core.errors import ConfigError
@@ -93,3 +97,22 @@ def test_agents_of_a_recorded_trace_are_as_many_as_nodes(maker, nodes: str) -> N
     script = job_script(job, maker(job, REQUEST), REQUEST)
     assert f"--trace '/a b/*.bp' --trace /c.bp --agents \"{nodes}\" &" in script
     assert "settings/node" not in script and "mpirun" not in script and "srun --job-name" not in script
+
+
+def test_an_archive_is_not_taken_from_where_a_stranger_has_put_a_file(tmp_path: Path) -> None:
+    """On the nodes it comes into a folder where everybody can write, and is run from there."""
+    own, taken, sent = tmp_path / "own", tmp_path / "taken", tmp_path / "sent"
+    own.write_text("ours")
+    taken.write_text("a stranger's")
+    for name, text in (("sbcast", 'set -C; cat "$1" > "$2"'), ("mktemp", 'echo "$PLACE"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o700)
+    for place, used in ((taken, own), (sent, sent)):
+        done = subprocess.run(
+            ["bash", "-c", f'archive={own}; {slurm(JOB, None).send}\necho "$archive"'],
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "PLACE": str(place), "SLURM_JOB_ID": "77"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == f"{used}\n"
+    assert sent.read_text() == "ours"
