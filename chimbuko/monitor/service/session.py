@@ -155,7 +155,12 @@ class Session:
         self._allowed = sorted(os.sched_getaffinity(0))
         self._good = None if settings.baseline is None else load(settings.baseline, self._node)
         if election is not None:
-            election.meet()
+            try:
+                election.meet()
+            except ConfigError as error:
+                # Anybody can foresee the folder's name, and take it; that is no reason for a rank not to run.
+                log(f"{error}; each rank's monitor samples for itself")
+                self._election = None
 
     def join(self, roots: Sequence[int]) -> None:
         """Begin with these processes."""

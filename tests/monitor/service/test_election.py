@@ -126,6 +126,30 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
         Election(tmp_path / "job").join(os.getpid())
 
 
+def test_a_rank_runs_and_is_watched_where_a_stranger_has_taken_the_name(tmp_path: Path) -> None:
+    environment = {**os.environ, "PMI_RANK": "0", "PMI_SIZE": "1", "TMPDIR": str(tmp_path)}
+    (tmp_path / folder_of_job(environment, os.getpid()).name).touch()
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "chimbuko",
+            "monitor",
+            "--period",
+            "50ms",
+            "--",
+            "sh",
+            "-c",
+            "sleep 0.5; exit 3",
+        ],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3 and "each rank's monitor samples for itself" in done.stderr
+    assert "Duration of execution" in done.stderr
+
+
 def test_a_late_one_finds_the_folder_removed(tmp_path: Path) -> None:
     """The last of a job removes it; who joins then begins anew."""
     for _ in range(3):
