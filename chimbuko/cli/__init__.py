@@ -192,7 +192,7 @@ def main() -> None:
     \b
     Examples:
       chimbuko run simulation.py
-      chimbuko run -- mpirun -n 4 chimbuko trace ./app
+      chimbuko run -- mpirun -n 4 ./app
       chimbuko incidents
       chimbuko show I1
       chimbuko view

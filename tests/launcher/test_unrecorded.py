@@ -12,7 +12,7 @@ from chimbuko.launcher.liverun import SAID_AFTER_S, UnrecordedProgram
 def test_it_is_said_once_and_in_time(tmp_path: Path) -> None:
     program = UnrecordedProgram(["mpirun", "-n", "4", "./app"], tmp_path, 10.0)
     assert program.news(10.0 + SAID_AFTER_S - 0.1) == ""
-    assert "Put 'chimbuko trace' in front of it" in program.news(10.1 + SAID_AFTER_S)
+    assert "Put 'chimbuko trace' in front of the program itself" in program.news(10.1 + SAID_AFTER_S)
     assert program.news(100.0) == ""
     assert SAID_AFTER_S < 5.0
 

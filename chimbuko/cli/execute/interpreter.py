@@ -32,9 +32,14 @@ def records_itself(script: Path) -> bool:
     """
     try:
         with script.open("rb") as file:
-            return _RECORDING.search(file.read(_MOST_READ_BYTES)) is not None
+            return is_recording(file.read(_MOST_READ_BYTES))
     except OSError:
         return False
+
+
+def is_recording(text: bytes) -> bool:
+    """Whether a text begins to record, or starts programs recorded."""
+    return _RECORDING.search(text) is not None
 
 
 @dataclass(frozen=True)

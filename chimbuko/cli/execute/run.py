@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chimbuko.cli.execute.interpreter import (
-    OURS,
-    first_line_words,
-    is_interpreter,
-    parse_command,
-    recorded_launch,
-    records_itself,
-)
+from chimbuko.cli.execute.recordedcommand import recorded_command
 from chimbuko.cli.shared.analysis import analysis_options
 from chimbuko.cli.shared.placing import advised_option
 from chimbuko.cli.shared.services import service_options
@@ -111,16 +104,17 @@ def command(
     """Run COMMAND with the analysis beside it, or analyse a recorded trace.
 
     COMMAND runs in your environment with TAU's settings added; its exit code is passed on. A Python script,
-    or a Python with a script or module behind it, is run by ``chimbuko trace``, and so is what torchrun
-    launches.
+    a Python with a script or module behind it, and a binary of yours are run by ``chimbuko trace``, and so
+    is what torchrun, mpirun, mpiexec or srun start on this node.
 
     \b
     Examples:
       chimbuko run simulation.py --steps 100
       chimbuko run -- python -m package.tool input.nc
+      chimbuko run -- mpirun -n 4 ./app input.nml
       chimbuko run -- mpirun -n 4 tau_exec -T mpi,pthread -adios2_trace ./app
-      chimbuko run --advise -o first -- mpirun -n 4 chimbuko trace solver.py
-      chimbuko run --advised first -- mpirun -n 4 chimbuko trace solver.py
+      chimbuko run --advise -o first -- mpirun -n 4 python solver.py
+      chimbuko run --advised first -- mpirun -n 4 python solver.py
       chimbuko run --trace 'traces/tau-metrics-*.bp' --json
       chimbuko run --trace 'first/*.bp' --trace 'second/*.bp'
       chimbuko run --trace 'log/rank*.pt.trace.json'
@@ -135,7 +129,7 @@ def command(
     if no_command_line:
         os.environ[PROGRAM_ONLY_VARIABLE] = "1"
     options = RunOptions(
-        command=_recorded(command_line),
+        command=tuple(recorded_command(command_line)),
         trace=trace,
         replay=replay,
         pace=pace,
@@ -157,38 +151,3 @@ def command(
         show(result, as_json, advise)
 
     sys.exit(lead(options, shown))
-
-
-def _recorded(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command that records a script of Python, or what an interpreter runs, if one was given; others
-    stay as they are.
-    """
-    if not words:
-        return words
-    if (launch := recorded_launch(words)) is not None:
-        return tuple(launch)
-    given = words if is_interpreter(words[0]) else _by_python(words)
-    if not given:
-        return words
-    command = parse_command(given[1:])
-    # What a text or the standard input holds is a few lines that start something, as a rule.
-    is_program = bool(command.script or command.module) and command.package != OURS
-    if not is_program or records_itself(Path(command.script)):
-        return given
-    # A script that no other Python is named for is recorded by ours in itself.
-    is_ours = given == (sys.executable, *words)
-    return (sys.executable, "-m", "chimbuko", "trace", *(words if is_ours else given))
-
-
-def _by_python(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command of the interpreter that runs a script of Python, if one was given by itself: the one
-    that its first line names where it may be executed, or else ours; nothing for any other command.
-    """
-    script = Path(words[0])
-    is_named = script.suffix == ".py" or os.sep in words[0]
-    if not is_named or not os.access(script, os.R_OK) or not script.is_file():
-        return ()
-    by = first_line_words(script) if os.access(script, os.X_OK) else []
-    if by:
-        return (*by, *words) if is_interpreter(by[0]) else ()
-    return (sys.executable, *words) if script.suffix == ".py" else ()

@@ -1,5 +1,5 @@
-"""Record of the processes that this one starts, and the end of workers of multiprocessing, which hand over
-their last calls.
+"""Record of the processes that this one starts, and ends without the interpreter's, before which a process
+hands over its last calls.
 """
 
 from __future__ import annotations
@@ -145,6 +145,44 @@ def _noting(
     return started
 
 
+# Ends without the interpreter's: by ``os._exit``, and where another program takes this process.
+
+
+def watch_ends(before_exit: Callable[[], None], before_exec: Callable[[], None]) -> None:
+    """Call functions before each ``os._exit``, and before this process becomes another program."""
+    for name, before in (("_exit", before_exit), ("execv", before_exec), ("execve", before_exec)):
+        original = getattr(os, name)
+        if not hasattr(original, "__wrapped__"):
+            setattr(os, name, _ending(original, before))
+
+
+def unwatch_ends() -> None:
+    """Undo :func:`watch_ends`."""
+    for name in ("_exit", "execv", "execve"):
+        original = getattr(os, name)
+        setattr(os, name, getattr(original, "__wrapped__", original))
+
+
+def _ending(original: Callable[..., Any], before: Callable[[], None]) -> Callable[..., Any]:
+    @wraps(original)
+    def ended(*arguments: Any, **options: Any) -> Any:
+        # A search along PATH tries folders where there is no such program, and the process goes on.
+        if original.__name__ == "_exit" or _may_run(arguments[:1]):
+            # Whatever goes wrong, the process ends as it wants to.
+            with suppress(Exception):
+                before()
+        return original(*arguments, **options)
+
+    return ended
+
+
+def _may_run(arguments: Sequence[Any]) -> bool:
+    try:
+        return os.access(arguments[0], os.X_OK) and not os.path.isdir(arguments[0])
+    except (IndexError, TypeError, ValueError):
+        return False
+
+
 # Workers of multiprocessing, which their parent ends by SIGTERM: they hand over their last calls before it.
 #
 # A signal that Python handles waits for code in C to return. So that a worker that is stuck there still
@@ -152,7 +190,7 @@ def _noting(
 
 
 LONGEST_END_S = 1.0
-"""Longest time by which the last handover of a worker holds up its end."""
+"""Longest time by which the last handover of a process holds up its end."""
 KILL_AFTER_S = 5.0
 """Time after which a worker is taken for stuck: on a busy node the last handover takes 1 s."""
 

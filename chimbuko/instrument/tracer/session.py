@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 from contextlib import suppress
+from functools import partial
 
 from chimbuko.instrument.hooks.choice import hook_of
 from chimbuko.instrument.hooks.pauses import Pauses
@@ -90,7 +91,7 @@ def start(program: str | None = None, rank: int | None = None, writers: str | No
         return
     active = recorder
     family.enter(os.environ)
-    children.watch(_started)
+    _watch()
 
 
 def _family(program: str, rank: int, script: str, writers: str) -> Family:
@@ -169,13 +170,14 @@ def attach(settings: str) -> None:
         recorder.join()
         active = recorder
         _trace_functions_of(active)
-        children.watch(_started)
+        _watch()
 
 
 def detach() -> None:
     """End a recording that ``attach`` began, and leave the process as it was."""
     stop()
     children.unwatch()
+    children.unwatch_ends()
 
 
 def start_as_member(is_first: bool) -> None:
@@ -197,7 +199,7 @@ def start_as_member(is_first: bool) -> None:
             recorder.join()
         active = recorder
         _trace_functions_of(active)
-        children.watch(_started)
+        _watch()
         if children.is_worker():
             children.end_by_signal(stop)
 
@@ -221,6 +223,19 @@ def stop(longest_s: float = LONGEST_END_S) -> None:
     if _ending is not None:
         leave(os.environ)
         _ending.stop(longest_s)
+
+
+def _watch() -> None:
+    children.watch(_started)
+    children.watch_ends(partial(stop, children.LONGEST_END_S), _stop_before_exec)
+
+
+def _stop_before_exec() -> None:
+    recorder = active
+    stop(children.LONGEST_END_S)
+    if recorder is not None:
+        # What this process becomes is a part of the program.
+        recorder.family.enter(os.environ)
 
 
 def trace_functions(include: tuple[str, ...], with_builtins: bool) -> None:

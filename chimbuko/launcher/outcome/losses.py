@@ -170,7 +170,10 @@ _IN_LOST_STEPS = "their other half was never recorded, or was in a step that was
 _NEEDS_ROOM = (
     "make room there, or set TMPDIR to a folder on local storage with more of it, some 10 MB for each rank"
 )
-_LOOK_INTO_LOGS = "see what the program said, and the logs of the run, for what has ended it"
+_LOOK_INTO_LOGS = (
+    "what ended them left no time to write the last moments, as SIGKILL does; see what the program said, and "
+    "the logs of the run"
+)
 
 _CUT_OFF = "they were ended with the run, and what they did in their last moments had not been written"
 _BROKEN_OFF = "they break off, as where a program was killed, or the run was ended before they were read"
@@ -179,8 +182,8 @@ MOST_NAMED = 5
 """Nodes that lost something, and ranks of each of them."""
 
 HOW_TO_RECORD = (
-    "Put 'chimbuko trace' in front of it, as in "
-    "'chimbuko run -- chimbuko trace app.py' or 'chimbuko run -- mpirun -n 4 chimbuko trace ./app'. Under "
+    "Put 'chimbuko trace' in front of the program itself, inside a script that starts it, too, as in "
+    "'chimbuko trace app.py' or 'mpirun -n 4 chimbuko trace ./app'. Under "
     "TAU, a program that is not linked with MPI needs 'tau_exec -T serial,pthread -adios2_trace'"
 )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.cli.execute.interpreter import recorded_launch
-from chimbuko.cli.execute.run import _recorded
+from chimbuko.cli.execute.recordedcommand import recorded_command
 
 OURS = [sys.executable, "-m", "chimbuko", "trace"]
 
@@ -41,10 +41,12 @@ def torchrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["-r", "3", "-t", "1", "train.py"], ["-r", "3", "-t", "1"], ["train.py"]),
     ],
 )
-def test_a_script_is_recorded(torchrun: str, given: list[str], options: list[str], run: list[str]) -> None:
+def test_a_script_is_recorded(
+    torchrun: str, given: list[str], options: list[str], run: list[str]
+) -> None:
     wanted = [torchrun, "--no-python", *options, *OURS, sys.executable, "-u", *run]
     assert recorded_launch([torchrun, *given]) == wanted
-    assert _recorded((torchrun, *given)) == tuple(wanted)
+    assert recorded_command((torchrun, *given)) == wanted
     module = [sys.executable, "-m", "torch.distributed.run"]
     assert recorded_launch([*module, *given]) == [*module, *wanted[1:]]
 

@@ -189,6 +189,29 @@ def test_child_that_is_killed_ends_and_leaves_its_open_calls_open(tmp_path: Path
     assert metadata(child, "Ending").startswith("killed")
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "os._exit(3)",
+        "os.execv('/bin/false', ['false'])",
+        "os.execvp('false', ['false'])",
+        "os.execlpe('false', 'false', {'PATH': '/nowhere:/bin'})",
+    ],
+)
+def test_end_without_the_interpreters_loses_no_call(end: str, tmp_path: Path) -> None:
+    traced(tmp_path, f"{WORK}    work(1)\n    item()\n    {end}")
+    (program,) = streams(tmp_path).values()
+    assert program.counts()["item"] == 4
+    assert program.open_timers() == []
+
+
+def test_program_that_cannot_become_another_goes_on(tmp_path: Path) -> None:
+    tries = "try: os.execvp('no-such-program', ['x'])\n    except FileNotFoundError: work(1)"
+    traced(tmp_path, f"{WORK}    {tries}")
+    (program,) = streams(tmp_path).values()
+    assert program.counts()["item"] == 3
+
+
 @pytest.mark.thorough
 def test_many_short_children_leave_no_stream_and_are_counted(tmp_path: Path) -> None:
     text = """
