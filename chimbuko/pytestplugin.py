@@ -23,22 +23,26 @@ MOST = 20
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
-    parser.getgroup("chimbuko").addoption(
+    """Add the options: two, as one with a value that may be left out would take a file of tests for it."""
+    group = parser.getgroup("chimbuko")
+    group.addoption(
         "--chimbuko",
-        nargs="?",
-        const="",
-        metavar="FOLDER",
+        action="store_true",
         help="Record the calls of the tests, and say at the end which were abnormally slow, in which test "
-        "and why. The run is in FOLDER, by default a new one under chimbuko-runs.",
+        "and why.",
+    )
+    group.addoption(
+        "--chimbuko-folder",
+        metavar="FOLDER",
+        help="The same, with the run in FOLDER; by default it is a new one under chimbuko-runs.",
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Run the session as the program of an analysis, and report; None where nothing is asked for."""
-    wanted = config.getoption("chimbuko")
-    if wanted is None or WITHIN in os.environ:
+    wanted = config.getoption("chimbuko_folder")
+    if not (wanted or config.getoption("chimbuko")) or WITHIN in os.environ:
         return None
     folder = Path(wanted) if wanted else RUNS / time.strftime("pytest-%Y%m%d-%H%M%S")
     options = ["-o", str(folder), "--no-dashboard"]

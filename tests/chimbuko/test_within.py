@@ -45,7 +45,7 @@ def ran(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_slow_calls_are_told_with_their_test(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
-    done = ran(tmp_path, "-m", "pytest", "-p", "chimbuko.pytestplugin", "-q", "--chimbuko", "run")
+    done = ran(tmp_path, "-m", "pytest", "-p", "chimbuko.pytestplugin", "-q", "--chimbuko-folder", "run")
     assert done.returncode == 1 and "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     # A busy machine delays other calls, too.
     told = [line for line in done.stdout.splitlines() if line.startswith("test_it.py::test_uneven: ")]
@@ -57,7 +57,7 @@ def test_a_session_that_takes_warnings_for_errors_is_recorded(tmp_path: Path) ->
     # As pytest does with the packages of its plugins, where they are installed from a wheel.
     (tmp_path / "conftest.py").write_text("import pytest\n\npytest.register_assert_rewrite('chimbuko')\n")
     (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
-    words = ["-m", "pytest", "-p", "chimbuko.pytestplugin", "-q", "-W", "error", "--chimbuko", "run"]
+    words = ["-m", "pytest", "-p", "chimbuko.pytestplugin", "-q", "-W", "error", "--chimbuko-folder", "run"]
     done = ran(tmp_path, *words)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ def adios2_bindings() -> Any:
     ImportError
         It is not installed, or does not work here.
     """
+    # It looks there for settings of its user's, and crashes where there is no such variable.
+    os.environ.setdefault("HOME", os.path.expanduser("~"))
     with without(ARRAY_LIBRARIES):
         import adios2.bindings as adios2
     return adios2

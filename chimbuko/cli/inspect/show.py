@@ -61,7 +61,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     *runs, wanted = words
     if len(runs) > 1:
         raise ConfigError(f"{runs[1]}: one RUN at most, and behind it one ID")
-    directory = reachable_run(Path(runs[0]) if runs else None)
+    directory = reachable_run(Path(runs[0]) if runs else None, wanted)
     with open_run(directory) as provenance:
         time_range = provenance.steps.time_range()
         if is_incident_id(wanted):

@@ -68,7 +68,7 @@ def command(
       chimbuko sql heat < question.sql
     """
     folder, statement = _arguments(run, query)
-    directory = reachable_run(folder)
+    directory = reachable_run(folder, statement)
     info = directory.read_info()
     engine = open_for_reading(directory.used_store_url(info))
     try:

@@ -145,42 +145,69 @@ def _noting(
     return started
 
 
-# Ends without the interpreter's: by ``os._exit``, and where another program takes this process.
+# Ends without the interpreter's: by ``os._exit``, by a signal that this process sends to itself, as servers
+# do once they have closed, and where another program takes this process.
+
+_HARMLESS = frozenset(
+    getattr(signal, f"SIG{name}") for name in ("CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH")
+)
 
 
-def watch_ends(before_exit: Callable[[], None], before_exec: Callable[[], None]) -> None:
-    """Call functions before each ``os._exit``, and before this process becomes another program."""
-    for name, before in (("_exit", before_exit), ("execv", before_exec), ("execve", before_exec)):
-        original = getattr(os, name)
+def watch_ends(before_end: Callable[[], None], before_exec: Callable[[], None]) -> None:
+    """Call functions before this process ends by itself, and before it becomes another program."""
+    for module, name, ends in _ENDS:
+        original = getattr(module, name)
         if not hasattr(original, "__wrapped__"):
-            setattr(os, name, _ending(original, before))
+            before = before_exec if ends is _may_run else before_end
+            setattr(module, name, _ending(original, ends, before))
 
 
 def unwatch_ends() -> None:
     """Undo :func:`watch_ends`."""
-    for name in ("_exit", "execv", "execve"):
-        original = getattr(os, name)
-        setattr(os, name, getattr(original, "__wrapped__", original))
+    for module, name, _ in _ENDS:
+        original = getattr(module, name)
+        setattr(module, name, getattr(original, "__wrapped__", original))
 
 
-def _ending(original: Callable[..., Any], before: Callable[[], None]) -> Callable[..., Any]:
+def _ending(
+    original: Callable[..., Any], ends: Callable[..., bool], before: Callable[[], None]
+) -> Callable[..., Any]:
     @wraps(original)
     def ended(*arguments: Any, **options: Any) -> Any:
-        # A search along PATH tries folders where there is no such program, and the process goes on.
-        if original.__name__ == "_exit" or _may_run(arguments[:1]):
-            # Whatever goes wrong, the process ends as it wants to.
-            with suppress(Exception):
+        # Whatever goes wrong, the process ends as it wants to; the original says what is wrong with a call.
+        with suppress(Exception):
+            if ends(*arguments):
                 before()
         return original(*arguments, **options)
 
     return ended
 
 
-def _may_run(arguments: Sequence[Any]) -> bool:
-    try:
-        return os.access(arguments[0], os.X_OK) and not os.path.isdir(arguments[0])
-    except (IndexError, TypeError, ValueError):
-        return False
+def _always(*_: Any) -> bool:
+    return True
+
+
+def _may_run(path: Any, *_: Any) -> bool:
+    # A search along PATH tries folders where there is no such program, and the process goes on.
+    return os.access(path, os.X_OK) and not os.path.isdir(path)
+
+
+def _is_deadly(number: int) -> bool:
+    return number not in _HARMLESS and signal.getsignal(number) == signal.SIG_DFL
+
+
+def _is_deadly_here(pid: int, number: int) -> bool:
+    return pid == os.getpid() and _is_deadly(number)
+
+
+_ENDS: tuple[tuple[Any, str, Callable[..., bool]], ...] = (
+    (os, "_exit", _always),
+    (os, "abort", _always),
+    (os, "kill", _is_deadly_here),
+    (signal, "raise_signal", _is_deadly),
+    (os, "execv", _may_run),
+    (os, "execve", _may_run),
+)
 
 
 # Workers of multiprocessing, which their parent ends by SIGTERM: they hand over their last calls before it.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import redis
 
-from chimbuko.core.errors import ChimbukoError, StoreError
+from chimbuko.core.errors import ChimbukoError, ConfigError, StoreError
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.recovery import recovery_lines
 from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
@@ -22,17 +22,34 @@ ANSWER_S = 15.0
 LOOK_S = 0.1
 
 
-def reachable_run(path: Path | None) -> RunDirectory:
+def reachable_run(path: Path | None, behind: str | None = None) -> RunDirectory:
     """Return the run that ``find_run`` finds, of which ``reach`` has seen that it can be looked into.
+
+    Parameters
+    ----------
+    behind
+        Word behind the run in a command: it may be the run, if what stands first is none.
 
     Raises
     ------
     ChimbukoError
         Those of both.
     """
-    run = find_run(path)
+    try:
+        run = find_run(path)
+    except ConfigError:
+        if path is not None and behind is not None and _is_run(behind):
+            raise ConfigError(f"{behind}: RUN stands first, before '{path}'") from None
+        raise
     reach(run)
     return run
+
+
+def _is_run(word: str) -> bool:
+    with suppress(ConfigError):
+        find_run(Path(word))
+        return True
+    return False
 
 
 def reach(run: RunDirectory) -> None:

@@ -26,6 +26,10 @@ def test_what_the_program_has_loaded_itself_stays(tmp_path: Path) -> None:
     assert _printed(code, tmp_path) == ""
 
 
+def test_adios2_works_where_no_home_is_set(tmp_path: Path) -> None:
+    assert _printed(f"{LOADS}; adios2_bindings().ADIOS()", tmp_path) == ""
+
+
 def _printed(code: str, packages: Path) -> str:
     environment = {"PYTHONPATH": str(packages)}
     return subprocess.check_output([sys.executable, "-c", code], env=environment, text=True, timeout=60)

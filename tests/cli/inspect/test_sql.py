@@ -72,6 +72,11 @@ def test_no_such_run(ask: Ask) -> None:
     assert "cold: not the folder of a run" in result.stderr
 
 
+def test_run_stands_first(ask: Ask) -> None:
+    result = ask("SELECT 1", "heat")
+    assert (result.exit_code, result.stderr) == (2, "chimbuko: heat: RUN stands first, before 'SELECT 1'\n")
+
+
 def test_csv_holds_every_value(ask: Ask) -> None:
     result = ask(
         "--csv", "SELECT 'a,\"b\"' || char(10) AS text, NULL AS missing, x'00ff' AS bytes, 0.1 + 0.2 AS sum"

@@ -193,6 +193,8 @@ def test_child_that_is_killed_ends_and_leaves_its_open_calls_open(tmp_path: Path
     "end",
     [
         "os._exit(3)",
+        "signal.raise_signal(signal.SIGTERM)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
         "os.execv('/bin/false', ['false'])",
         "os.execvp('false', ['false'])",
         "os.execlpe('false', 'false', {'PATH': '/nowhere:/bin'})",
