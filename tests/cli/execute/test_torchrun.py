@@ -41,9 +41,7 @@ def torchrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["-r", "3", "-t", "1", "train.py"], ["-r", "3", "-t", "1"], ["train.py"]),
     ],
 )
-def test_a_script_is_recorded(
-    torchrun: str, given: list[str], options: list[str], run: list[str]
-) -> None:
+def test_a_script_is_recorded(torchrun: str, given: list[str], options: list[str], run: list[str]) -> None:
     wanted = [torchrun, "--no-python", *options, *OURS, sys.executable, "-u", *run]
     assert recorded_launch([torchrun, *given]) == wanted
     assert recorded_command((torchrun, *given)) == wanted
