@@ -90,7 +90,7 @@ class _Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         from chimbuko.runtime.process.signals import ended_by_ctrl_c
-        from chimbuko.runtime.process.starting import one_blas_thread, uncollected
+        from chimbuko.runtime.process.starting import one_blas_thread, remedy_of, uncollected
 
         try:
             with uncollected(), one_blas_thread(), ended_by_ctrl_c():
@@ -98,10 +98,8 @@ class _Verbs(click.Group):
         except (ImportError, OSError, MemoryError, SystemError) as error:
             # A library that finds no room, or no file descriptor, says so in its own way, and so does Python.
             reason = next(iter(str(error).splitlines()), "no memory")
-            remedy = "allow for more memory (ulimit -v) and open files (ulimit -n)"
-            if isinstance(error, ModuleNotFoundError):
-                remedy = "packages are missing in this Python: install Chimbuko with pip again"
-            raise ChimbukoError(f"'chimbuko {cmd_name}' cannot be loaded ({reason}); {remedy}") from error
+            words = f"'chimbuko {cmd_name}' cannot be loaded ({reason}); {remedy_of(error)}"
+            raise ChimbukoError(words) from error
         return command
 
     def resolve_command(

@@ -57,7 +57,7 @@ def lead(options: RunOptions, show: Show) -> int:
         What was given is wrong, and nothing was started; or the analysis of what was recorded cannot begin.
     """
     if options.command:
-        check_command(options.command[0])
+        check_command(_started(options)[0])
     recorded, others, problems = _recorded(options)
     if not others:
         check_agents(options.agents, recorded)
@@ -237,6 +237,10 @@ def _place(options: RunOptions, run: RunDirectory) -> StreamPlace | None:
     return place_streams(run, run.read_info().id, platform.node(), wanted)
 
 
+def _started(options: RunOptions) -> Sequence[str]:
+    return options.started or options.command
+
+
 def _begin(options: RunOptions, run: RunDirectory, place: StreamPlace, problems: list[str]) -> Begun:
     """Start the user's program, or the replay that stands for one.
 
@@ -247,7 +251,7 @@ def _begin(options: RunOptions, run: RunDirectory, place: StreamPlace, problems:
     """
     problems += place.refusals
     environment = dict(os.environ)
-    words = list(options.command)
+    words = list(_started(options))
     if options.replay:
         engine, _ = transport_settings(place.transport)
         replayed = [*options.replay, "--to", str(place.folder), "--pace", options.pace, "--engine", engine]

@@ -111,7 +111,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     command: tuple[str, ...] = ()
-    """The program to run with the analysis beside it."""
+    """The program to run with the analysis beside it, in its user's words."""
+    started: tuple[str, ...] = ()
+    """Words by which it is started, such as those that have it recorded; none for its own."""
     trace: tuple[str, ...] = ()
     """Patterns of recorded BP files, and of traces of other tools: analysed as fast as they can be read."""
     replay: tuple[str, ...] = ()

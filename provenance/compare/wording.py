@@ -36,9 +36,10 @@ _WORSE = {"slower": "more", "faster": "less"}
 
 def headline(whole: WholeChange, rows: Sequence[TimeChange]) -> str:
     """Return whether the run is slower or faster, and by what most of all."""
-    before, after = (format_duration_us(us) for us in _told_us(whole))
+    before_us, after_us = _told_us(whole)
+    before, after = format_duration_us(before_us), format_duration_us(after_us)
     subject = "The run took" if any(whole.wall_us) else "All calls took"
-    change = format_change(whole.effect)
+    change = format_change(whole.effect) if before_us else "nothing was recorded before"
     if whole.verdict == "same":
         return f"{subject} as long as before: {after} instead of {before} ({change})"
     if whole.verdict == "unclear":

@@ -286,7 +286,9 @@ class Index:
             yield
         except self._error as error:
             words = " ".join(str(error).split())
-            raise StoreError(f"{self.place}: the index of runs cannot be used ({words})") from error
+            is_damaged = getattr(error, "sqlite_errorname", "") in ("SQLITE_NOTADB", "SQLITE_CORRUPT")
+            remedy = "; remove it, and 'chimbuko runs series rebuild' makes it anew" if is_damaged else ""
+            raise StoreError(f"{self.place}: the index of runs cannot be used ({words}){remedy}") from error
 
 
 class Access(Enum):

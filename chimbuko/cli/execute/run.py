@@ -129,7 +129,8 @@ def command(
     if no_command_line:
         os.environ[PROGRAM_ONLY_VARIABLE] = "1"
     options = RunOptions(
-        command=tuple(recorded_command(command_line)),
+        command=command_line,
+        started=tuple(recorded_command(command_line)),
         trace=trace,
         replay=replay,
         pace=pace,

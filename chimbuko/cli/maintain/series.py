@@ -159,4 +159,4 @@ def rebuild_index(store: str | None, folder: Path) -> None:
         done = rebuild(index, runs_in(folder))
     for problem in done.problems:
         print(f"chimbuko: {visible(problem)}", file=sys.stderr)
-    print(f"{number_of(done.runs, 'runs')} in {visible(index.place)}", file=sys.stderr)
+    print(f"{number_of(done.runs, 'runs')} entered into {visible(index.place)}", file=sys.stderr)

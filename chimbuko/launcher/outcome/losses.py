@@ -189,7 +189,6 @@ HOW_TO_RECORD = (
 
 
 def no_stream_line(
-    command: Sequence[str],
     exit_code: int | None,
     is_interrupted: bool,
     has_problems: bool,
@@ -218,11 +217,10 @@ def no_stream_line(
     if not exit_code:
         return f"No trace stream appeared: nothing recorded the program. {HOW_TO_RECORD}"
     # Such as mpirun's, when a node has fewer cores than ranks.
-    ended = (
+    return (
         f"No trace stream appeared: the program ended with exit code {exit_code} before anything of it was "
-        "recorded; see what it said above"
+        "recorded; see what it said above. If it did run, put 'chimbuko trace' in front of it"
     )
-    return ended if "trace" in command else f"{ended}. If it did run, nothing recorded it. {HOW_TO_RECORD}"
 
 
 MISSED_STEPS = "steps never seen"

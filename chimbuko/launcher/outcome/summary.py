@@ -219,7 +219,7 @@ def _summary(
     info, is_interrupted = run.read_info(), run.interrupted_path.exists()
     is_over_sst = info.transport == Transport.SST.value
     ended_with = info.exit_code if exit_code is None else exit_code
-    missing = no_stream_line(info.command, ended_with, is_interrupted, bool(problems), is_over_sst)
+    missing = no_stream_line(ended_with, is_interrupted, bool(problems), is_over_sst)
     return Summary(
         budget=run_budget(provenance),
         run=str(run.path),

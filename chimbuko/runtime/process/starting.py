@@ -146,11 +146,15 @@ def load(name: str) -> ModuleType:
     except (ImportError, OSError, MemoryError) as error:
         # Libraries report a lack of memory, or of file descriptors, with errors of their own.
         reason = next(iter(str(error).splitlines()), "no memory")
-        raise ServiceError(
-            f"{name} cannot be loaded ({reason}); "
-            "allow for more memory (ulimit -v) and open files (ulimit -n)"
-        ) from error
+        raise ServiceError(f"{name} cannot be loaded ({reason}); {remedy_of(error)}") from error
     return module
+
+
+def remedy_of(error: Exception) -> str:
+    """Return what to do about a module of ours that cannot be loaded."""
+    if isinstance(error, ModuleNotFoundError):
+        return "packages are missing in this Python: install Chimbuko with pip again"
+    return "allow for more memory (ulimit -v) and open files (ulimit -n)"
 
 
 def _nothing() -> None:

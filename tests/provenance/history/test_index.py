@@ -86,5 +86,5 @@ def test_what_is_no_index_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"cannot be opened \(No such file or directory\)"):
         open_index(str(tmp_path / "nowhere" / "history.sqlite"), Access.MAKE)
     place.write_bytes(b"no database, but long enough to be none" * 100)
-    with pytest.raises(StoreError, match=r"cannot be used \(file is not a database\)"):
+    with pytest.raises(StoreError, match=r"cannot be used \(file is not a database\); remove it"):
         open_index(str(place), Access.MAKE)
