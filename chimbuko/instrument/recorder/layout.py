@@ -10,7 +10,7 @@ import numpy as np
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
 COUNTS_MAGIC: Final = b"CHIMMSGS"
-VERSION: Final = 9
+VERSION: Final = 10
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 256
@@ -130,6 +130,7 @@ PROCESS: Final = np.dtype(
         ("unseen_tasks", "<u8"),
         ("calls_without_caller", "<u8"),
         ("stored", "<u8"),
+        ("drained_ns", "<i8"),
         ("overhead", "<f8"),
         ("executable", f"S{PATH_BYTES}"),
         ("maps", f"S{MAPS_BYTES}"),

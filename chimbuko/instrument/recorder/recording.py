@@ -257,6 +257,7 @@ class Recording:
                     self._annotated.note(ring.number("tid"), of_lane, lane)
         self._balance.close()
         self._write_annotated()
+        self.process.set_number("drained_ns", time.process_time_ns())
         metadata = self._new_metadata(now_ns)
         self._said |= metadata
         self._has_begun = True
@@ -317,10 +318,16 @@ class Recording:
         self, lane: int, events: Events, timers: dict[int, str], counters: dict[int, str]
     ) -> ThreadRows:
         kinds = events["kind"]
+        is_call = kinds <= Kind.EXIT
         # Calls and other events are split first, as only the others need all fields: a quarter of the time.
-        calls = np.flatnonzero(kinds <= Kind.EXIT)
-        codes = self._timers(events["value"][calls], timers) << 1 | (kinds[calls] - Kind.ENTRY)
-        others = events[kinds > Kind.EXIT]
+        calls = slice(None) if is_call.all() else np.flatnonzero(is_call)
+        codes = self._timers(events["value"][calls], timers)
+        codes <<= 1
+        codes |= kinds[calls] == Kind.EXIT
+        calls_only = ThreadRows(lane, _bytes(codes, events["time_ns"][calls]), b"", b"")
+        others = events[~is_call]
+        if not len(others):
+            return calls_only
         kinds = others["kind"]
         comms = others[(kinds == Kind.SEND) | (kinds == Kind.RECEIVE)]
         event_type = np.where(comms["kind"] == Kind.SEND, SEND, RECEIVE)
@@ -330,7 +337,7 @@ class Recording:
         operations["value"][operations["communicator"] == OPENMP_COMMUNICATOR] = 0
         return ThreadRows(
             lane,
-            _bytes(codes, events["time_ns"][calls]),
+            calls_only.events,
             _bytes(event_type, comms["tag"], comms["peer"], comms["value"], comms["time_ns"]),
             _bytes(
                 self._counter_numbers(values["tag"], counters),
@@ -505,6 +512,8 @@ class Recording:
             return []
         paths = {mapping.path for mapping in parse_maps(self.process.text("maps"))}
         loaded = sorted(path for path in paths if is_mpi(os.path.basename(path)))
+        if not loaded:
+            return []
         linked = {os.path.basename(path) for path in loaded} & {*needed_libraries(Path(self.executable))}
         why = "no recorder could be made for" if linked else "it is not linked with MPI, and loads"
         when = "" if linked else " while it runs"

@@ -165,8 +165,13 @@ class Ring:
 
 
 def _are_possible(events: Events) -> bool:
-    kinds = events["kind"]
-    is_earlier = (kinds == Kind.EXIT) & (events["request"] == LEFT_EARLIER)
-    times = events["time_ns"][~is_earlier]
-    has_kinds = bool((kinds >= Kind.ENTRY).all() and (kinds <= Kind.LANE).all())
-    return has_kinds and bool((times[:1] >= 0).all()) and bool((times[1:] >= times[:-1]).all())
+    kinds, times = events["kind"], events["time_ns"]
+    if kinds.min() < Kind.ENTRY or kinds.max() > Kind.LANE:
+        return False
+    if not _are_in_order(times):
+        times = times[(kinds != Kind.EXIT) | (events["request"] != LEFT_EARLIER)]
+    return bool((times[:1] >= 0).all()) and _are_in_order(times)
+
+
+def _are_in_order(times: npt.NDArray[np.int64]) -> bool:
+    return bool((times[1:] >= times[:-1]).all())

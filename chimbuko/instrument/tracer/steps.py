@@ -221,13 +221,16 @@ class StepBuilder:
         self._complete_until_ns = handover.complete_until_ns
         for rows in self._switches.divided(handover.threads):
             thread = self._threads.setdefault(rows.thread, _Thread())
-            events = self._settled(thread, rows) if rows.events else b""
-            thread.events = _in_order(_joined(thread.events, events), len(thread.events))
-            thread.messages = _joined(thread.messages, _with_details(rows.comms, rows.details))
-            thread.counters = _sorted(_joined(thread.counters, rows.counters))
+            if rows.events:
+                known = len(thread.events)
+                thread.events = _in_order(np.concatenate((thread.events, self._settled(thread, rows))), known)
+            if rows.comms:
+                thread.messages = _joined(thread.messages, _with_details(rows.comms, rows.details))
+            if rows.counters:
+                thread.counters = _sorted(_joined(thread.counters, rows.counters))
             thread.operations = _joined(thread.operations, rows.operations)
 
-    def _settled(self, thread: _Thread, rows: ThreadRows) -> bytes:
+    def _settled(self, thread: _Thread, rows: ThreadRows) -> Int64Array:
         """Return events of a thread without EXITs of calls whose ENTRY is not in its rows."""
         events = np.frombuffer(rows.events, np.int64).reshape(-1, EVENT_COLUMNS)
         if (events[:, 0] <= FOUND).any():
@@ -239,7 +242,7 @@ class StepBuilder:
                 thread.unentered = _Unentered(len(before), base)
         if thread.unentered is not None:
             events = thread.unentered.removed(events)
-        return events.tobytes()
+        return events
 
     @property
     def size_bytes(self) -> int:
@@ -330,8 +333,10 @@ class StepBuilder:
         """Return the values of a thread's counters without pauses that it made in no call, as where it waits
         for work: they explain nothing, and a reader would take their calls for lost.
         """
+        if not len(values):
+            return values
         outside = depth + np.append(0, np.cumsum(1 - 2 * (events[:, 0] & 1))) <= 0
-        if not len(values) or not outside.any():
+        if not outside.any():
             return values
         is_outside = outside[np.searchsorted(events[:, 1], values[:, -1], "right")]
         return values[~(is_outside & np.isin(values[:, 0], list(self._pauses)))]

@@ -283,7 +283,7 @@ class Writing:
 
 
 def _entries(steps: Iterable[Step]) -> int:
-    return sum(int((step.events[:, EVENT_TYPE] == EventType.ENTRY).sum()) for step in steps)
+    return sum(int(np.count_nonzero(step.events[:, EVENT_TYPE] == EventType.ENTRY)) for step in steps)
 
 
 def _await_reader(stream: StreamWriter, names: StreamNames, read_mark: Path, latest: float) -> None:

@@ -43,6 +43,10 @@ class _Budget(ctypes.Structure):
     _fields_ = [("overhead", ctypes.c_double), ("next", ctypes.c_uint32)]
 
 
+class _Beside(ctypes.Structure):
+    _fields_ = [("unexpected_ns", ctypes.c_double), ("spent_ns", ctypes.c_int64)]
+
+
 @dataclass(frozen=True)
 class Behaviour:
     """How a function behaves in a look: its calls, and the runtime of each."""
@@ -82,6 +86,28 @@ class Core:
         """Calls that are expected to be recorded in the next look."""
         kept = sum(e.calls_per_s for e in self.estimates if e.decision == KEPT) * LOOK_NS * 1e-9
         return kept + sum(e.credit for e in self.estimates if e.decision == SAMPLED)
+
+
+class Beside:
+    """The core's knowledge of what recording costs beside a program of one thread."""
+
+    def __init__(self, library: Path) -> None:
+        self._left: Any = ctypes.CDLL(str(library)).left_for_calls
+        self._left.restype = ctypes.c_double
+        self._beside = _Beside()
+        self._spent_ns = 0
+
+    def look(self, overhead: float, spent_ns: int, recorded: int) -> float:
+        """Let a look pass in which so much was spent, and so many calls recorded; return what is left."""
+        self._spent_ns += spent_ns
+        left: float = self._left(
+            ctypes.byref(self._beside),
+            ctypes.c_double(overhead),
+            ctypes.c_int64(self._spent_ns),
+            ctypes.c_uint64(recorded),
+            ctypes.c_int64(LOOK_NS),
+        )
+        return left
 
 
 def build_core(folder: Path) -> Path:

@@ -16,6 +16,7 @@ from tests.instrument.recorder.budgetcore import (
     LOOK_NS,
     SAMPLED,
     Behaviour,
+    Beside,
     Core,
     build_core,
 )
@@ -140,3 +141,37 @@ def test_polls_are_recorded_only_where_nothing_else_wants_the_room(library: Path
         decisions = core.look([Behaviour(3_000, 30.0), Behaviour(3_000, 1.0)])
     assert decisions == [LEFT_OUT, KEPT]
     assert all(core.look([Behaviour(3_000, 30.0), Behaviour(3_000, 1.0)])[0] == LEFT_OUT for _ in range(30))
+
+
+def test_what_recording_costs_beside_the_program_comes_off_the_budget(library: Path) -> None:
+    beside = Beside(library)
+    # 5,000 calls for 250 ns each are expected, and 0.5 ms more are 0.5 % of a look.
+    for _ in range(100):
+        left = beside.look(0.02, 1_250_000 + 500_000, 5_000)
+    assert left == pytest.approx(0.015, rel=0.01)
+
+
+def test_what_it_takes_to_begin_is_saved_soon_and_not_for_ever(library: Path) -> None:
+    beside = Beside(library)
+    left = [beside.look(0.02, spent_ns, 0) for spent_ns in [20_000_000] + [0] * 100]
+    assert left == sorted(left) and left[-1] > 0.0199
+    assert sum(0.02 - of_look for of_look in left) * LOOK_NS == pytest.approx(20_000_000, rel=0.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    overhead=st.floats(0.0001, 1.0),
+    looks=st.lists(st.tuples(st.integers(0, LOOK_NS), st.integers(0, 100_000)), max_size=30),
+)
+def test_a_part_of_the_budget_is_left_whatever_is_spent(
+    library: Path, overhead: float, looks: list[tuple[int, int]]
+) -> None:
+    beside = Beside(library)
+    for spent_ns, recorded in looks:
+        assert overhead / 4 <= beside.look(overhead, spent_ns, recorded) <= overhead
+
+
+def test_a_forked_child_begins_anew(library: Path) -> None:
+    beside = Beside(library)
+    beside.look(0.02, 20_000_000, 0)
+    assert beside.look(0.02, -20_000_000, 0) >= 0.005

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -95,6 +96,13 @@ def test_functions_that_do_not_matter_are_passed_over(program: Path, tmp_path: P
     (stream,) = record(tmp_path, [program, "1", "1000000"])
     assert "those not counted of " in stream.metadata("Functions Left Out")
     assert stream.calls()["main"] == 1
+
+
+def test_new_functions_that_are_called_too_often_are_disarmed_before_the_next_look(tmp_path: Path) -> None:
+    """A look is every 0.1 s, and each phase takes 0.02 s of CPU time, or a million counted calls."""
+    program = compiled(tmp_path, "gcc", PROGRAMS / "floods.c")
+    (stream,) = record(tmp_path, [program])
+    assert json.loads(stream.metadata("Calls Counted"))["seen"] < 8_000_000
 
 
 def test_under_a_debugger_they_are_left_alone_and_that_is_said(

@@ -19,10 +19,24 @@ enum {
  * what its callers take without it. */
 #define RETURN_ROOM 1.25
 #define CHANGE 16.0 /* of squares, so 4 times the runtimes */
+#define REPAID_PART 0.05 /* in a look: so what it takes to begin, 20 ms, is saved within some seconds */
+#define LEAST_PART 0.25  /* of the budget, for calls, whatever else it takes to record them */
 
 double calls_of(const struct budget *budget, uint32_t threads)
 {
     return budget->overhead * (double)LOOK_NS * (threads > 0 ? threads : 1) / CALL_PRICE_NS;
+}
+
+double left_for_calls(struct beside *beside, double overhead, int64_t spent_ns, uint64_t recorded, int64_t passed_ns)
+{
+    /* A forked child begins at 0. */
+    double news_ns = spent_ns > beside->spent_ns ? (double)(spent_ns - beside->spent_ns) : 0;
+    beside->spent_ns = spent_ns;
+    beside->unexpected_ns += news_ns - PRICE_BESIDE_NS * (double)recorded;
+    double repaid_ns = REPAID_PART * beside->unexpected_ns;
+    beside->unexpected_ns -= repaid_ns;
+    double left = overhead - (repaid_ns > 0 ? repaid_ns / (double)passed_ns : 0);
+    return left > LEAST_PART * overhead ? left : LEAST_PART * overhead;
 }
 
 static bool is_out(const struct estimate *function)

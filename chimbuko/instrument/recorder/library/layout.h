@@ -2,8 +2,8 @@
  * chimbuko/instrument/recorder/layout.py has the same structures; all numbers have the machine's own byte order.
  *
  * A process has one file, and each of its threads a ring. The library writes, and the drain reads; a ring's `read`
- * and a process's `stored` alone are written by the drain. Where messages are only counted there are no rings, and
- * the counts are in a file of their own. */
+ * and a process's `stored` and `drained_ns` alone are written by the drain. Where messages are only counted there are no
+ * rings, and the counts are in a file of their own. */
 #ifndef CHIMBUKO_LAYOUT_H
 #define CHIMBUKO_LAYOUT_H
 
@@ -15,7 +15,7 @@
 #define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
-    LAYOUT_VERSION = 9,
+    LAYOUT_VERSION = 10,
     NAMES = 2048,
     NAME_BYTES = 256,
     COMMUNICATORS = 4096,
@@ -144,6 +144,7 @@ struct process {
     _Atomic uint64_t unseen_tasks;         /* of OpenMP, which its runtime hides */
     _Atomic uint64_t calls_without_caller; /* of MPI, whose stack was not searched, as that costs too much */
     uint64_t stored; /* events, of all rings, that are in the stream */
+    _Atomic int64_t drained_ns; /* CPU time that it took to empty the rings, and to write the stream, until now */
     double overhead; /* part of the program's time that recording may cost */
     char executable[PATH_BYTES];
     char maps[MAPS_BYTES]; /* the executable mappings as in /proc/PID/maps, cut at a line's end */

@@ -1,17 +1,19 @@
 /* A thread of our own looks ten times a second at what the others have recorded, and decides by budget.c which
- * functions are recorded until its next look. It sleeps while all that is called can be recorded. */
+ * functions are recorded until its next look. Between two it disarms what is called too often to be counted. It sleeps
+ * while all that is called can be recorded. */
 #define _GNU_SOURCE
 #include "looks.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "binaries.h"
@@ -30,6 +32,7 @@ _Static_assert(FUNCTIONS == (int)MOST_FUNCTIONS, "each function has an estimate"
 #define SMOOTHING 0.25
 #define LEAST_SHARE 0.1 /* so that of threads which mostly wait for messages enough is recorded */
 #define SAMPLE_NS INT64_C(2000000) /* for which a call site is armed to take a sample, or noted */
+#define FLOOD_NS INT64_C(500000)   /* for which calls of what was just left out are counted: noted, they cost more */
 #define MANY_CALLS_PER_S 1e5 /* of all functions that are left out: to count them takes 0.1 % of the time */
 
 enum {
@@ -55,7 +58,7 @@ static _Atomic int64_t pool_since_ns;
 static _Atomic uint32_t pool_number; /* of times that it was filled */
 static _Atomic bool is_looking; /* at each LOOK_NS */
 static _Atomic bool is_begun;   /* the thread */
-static sem_t wake;
+static _Atomic uint32_t is_called; /* the thread, as a function is left out until its next look */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum Place { ARMED, ENTRIES_DISARMED, DISARMED };
@@ -97,6 +100,22 @@ void pass(struct function *function)
     atomic_compare_exchange_strong(&function->state, &recorded, PASSED);
 }
 
+/* The system's calls, as the waits of the C library that do not follow changes of the time of day are too new. */
+static void call_thread_of_looks(void)
+{
+    if (atomic_exchange(&is_called, 1) == 0)
+        syscall(SYS_futex, &is_called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Wait for so long, or until called; return whether it was called. */
+static bool await_call(int64_t longest_ns)
+{
+    struct timespec longest = {.tv_sec = longest_ns / 1000000000, .tv_nsec = longest_ns % 1000000000};
+    if (longest_ns > 0)
+        syscall(SYS_futex, &is_called, FUTEX_WAIT_PRIVATE, 0, &longest, NULL, 0);
+    return atomic_exchange(&is_called, 0) != 0;
+}
+
 static void *look_on(void *unused);
 
 static void begin_thread_of_looks(void)
@@ -107,7 +126,7 @@ static void begin_thread_of_looks(void)
     sigset_t all, old;
     pthread_t thread;
     pthread_attr_t attributes;
-    sem_init(&wake, 0, 0);
+    atomic_store(&is_called, 0);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, 1 << 18);
@@ -157,8 +176,9 @@ bool renew_credit(struct function *function)
     /* In MPI nobody handles a signal. */
     if (!atomic_load(&is_begun))
         begin_thread_of_looks();
-    if (atomic_load(&is_begun) && !atomic_exchange(&is_looking, true))
-        sem_post(&wake);
+    /* What is sampled is about to be disarmed anyway. */
+    if (atomic_load(&is_begun) && (!atomic_exchange(&is_looking, true) || !function->is_sampled))
+        call_thread_of_looks();
     return false;
 }
 
@@ -237,10 +257,20 @@ static uint64_t calls_of_row(const struct ring *ring, uint32_t row)
     return ring->runtimes[row].calls + ring->left_out[row] + ring->dropped[row];
 }
 
-/* Threads that wait for a core or for each other have so much less time, of which recording may cost a part. */
-static void follow_cpu_time(uint32_t threads, int64_t duration_ns)
+/* CPU time of the process that empties the rings, and of this thread. */
+static int64_t spent_beside_ns(void)
+{
+    struct timespec own;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
+    return atomic_load(&process->drained_ns) + own.tv_sec * INT64_C(1000000000) + own.tv_nsec;
+}
+
+/* Threads that wait for a core or for each other have so much less time, of which recording may cost a part; what it
+ * costs beside them is taken off. */
+static void follow_cpu_time(uint32_t threads, int64_t duration_ns, uint64_t recorded)
 {
     static double share = 1;
+    static struct beside beside;
     static int64_t before_ns;
     struct timespec used;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
@@ -251,7 +281,8 @@ static void follow_cpu_time(uint32_t threads, int64_t duration_ns)
         return;
     double now = (double)spent_ns / ((double)threads * (double)duration_ns);
     share += SMOOTHING * ((now > 1 ? 1 : now < LEAST_SHARE ? LEAST_SHARE : now) - share);
-    budget.overhead = wanted_overhead * share;
+    budget.overhead =
+        left_for_calls(&beside, wanted_overhead * share, spent_beside_ns(), recorded, threads * duration_ns);
 }
 
 /* Return the number of threads that called something since the last look. */
@@ -261,6 +292,7 @@ static uint32_t observe(uint32_t count)
     static struct row sums[FUNCTIONS];
     int64_t now = now_ns();
     uint32_t rings = atomic_load(&ring_count), threads = 0;
+    uint64_t recorded = 0;
     memset(sums, 0, count * sizeof *sums);
     for (uint32_t number = 0; number < rings; number++) {
         const struct ring *ring = all_rings[number];
@@ -277,19 +309,29 @@ static uint32_t observe(uint32_t count)
     for (uint32_t row = 0; row < count; row++) {
         observations[row] = news(&rows[row], sums[row], now - looked_ns);
         estimates[row].is_poll = by_row[row]->is_poll;
+        recorded += observations[row].recorded;
     }
-    follow_cpu_time(threads, now - looked_ns);
+    follow_cpu_time(threads, now - looked_ns, recorded);
     looked_ns = now;
     return threads;
+}
+
+static uint64_t left_out_calls(uint32_t row)
+{
+    uint64_t calls = 0;
+    uint32_t rings = atomic_load(&ring_count);
+    for (uint32_t number = 0; number < rings; number++)
+        calls += all_rings[number]->left_out[row] + all_rings[number]->dropped[row];
+    return calls;
 }
 
 /* Calls of a row, recorded or counted. */
 static uint64_t all_calls(uint32_t row)
 {
-    uint64_t calls = 0;
+    uint64_t calls = left_out_calls(row);
     uint32_t rings = atomic_load(&ring_count);
     for (uint32_t number = 0; number < rings; number++)
-        calls += calls_of_row(all_rings[number], row);
+        calls += all_rings[number]->runtimes[row].calls;
     return calls;
 }
 
@@ -389,23 +431,12 @@ static void note_sample(uint32_t row, int64_t now)
     process->functions[row].samples++;
 }
 
-/* Disarm the entries of what was looked at for a moment. */
-static void disarm(uint32_t count)
+/* Disarm the entries of the functions that are chosen; from then on those are chosen of which some were armed. */
+static void disarm_chosen(uint32_t count, int64_t now)
 {
-    int64_t now = now_ns();
-    for (uint32_t row = 0; row < count; row++) {
-        bool is_sampled = rows[row].place != ARMED && estimates[row].decision == SAMPLED;
-        if (is_sampled)
-            note_sample(row, now);
-        bool is_noted = by_row[row]->state == NOTED;
-        /* A program that had no core meanwhile has shown no place. */
-        rows[row].notings += is_noted && all_calls(row) != rows[row].sampled_calls;
-        chosen[row] = is_sampled || is_noted;
+    for (uint32_t row = 0; row < count; row++)
         if (chosen[row])
             atomic_store(&by_row[row]->state, PASSED);
-        if (is_sampled)
-            rows[row].place = ARMED;
-    }
     change(ENTRY_HOOK, false);
     is_noting = false;
     for (uint32_t row = 0; row < count; row++) {
@@ -418,6 +449,24 @@ static void disarm(uint32_t count)
         rows[row].place = ENTRIES_DISARMED;
         rows[row].notings = 0;
     }
+}
+
+/* Disarm the entries of what was looked at for a moment. */
+static void disarm(uint32_t count)
+{
+    int64_t now = now_ns();
+    for (uint32_t row = 0; row < count; row++) {
+        bool is_sampled = rows[row].place != ARMED && estimates[row].decision == SAMPLED;
+        if (is_sampled)
+            note_sample(row, now);
+        bool is_noted = by_row[row]->state == NOTED;
+        /* A program that had no core meanwhile has shown no place. */
+        rows[row].notings += is_noted && all_calls(row) != rows[row].sampled_calls;
+        chosen[row] = is_sampled || is_noted;
+        if (is_sampled)
+            rows[row].place = ARMED;
+    }
+    disarm_chosen(count, now);
 }
 
 static void disarm_exits(uint32_t count)
@@ -463,6 +512,66 @@ static bool look(uint32_t looks)
     return is_all;
 }
 
+/* Note the functions that are left out and still counted; return how many these are. */
+static uint32_t note_counted(uint32_t count)
+{
+    uint32_t noted = 0;
+    for (uint32_t row = 1; row < count; row++) {
+        bool is_counted = rows[row].place == ARMED && by_row[row]->state == PASSED && IS_FUNCTION(by_row[row]->key);
+        if (!is_counted || rows[row].notings == MOST_NOTINGS)
+            continue;
+        atomic_store(&by_row[row]->state, NOTED);
+        rows[row].sampled_calls = all_calls(row);
+        noted++;
+    }
+    is_noting |= noted > 0;
+    return noted;
+}
+
+/* Disarm those of so many whose calls cost too much. How many these were from then on is what the next look sees. */
+static void disarm_frequent(uint32_t count, uint32_t noted, int64_t noted_ns)
+{
+    int64_t now = now_ns();
+    for (uint32_t row = 0; row < count; row++) {
+        chosen[row] = false;
+        if (by_row[row]->state != NOTED)
+            continue;
+        rows[row].sampled_calls = all_calls(row) - rows[row].sampled_calls;
+        chosen[row] = 1e9 * noted * (double)rows[row].sampled_calls > MANY_CALLS_PER_S * (double)(now - noted_ns);
+        rows[row].notings += chosen[row];
+        atomic_store(&by_row[row]->state, PASSED);
+    }
+    disarm_chosen(count, now);
+    for (uint32_t row = 0; row < count; row++) {
+        if (!chosen[row])
+            continue;
+        rows[row].sample_ns = now - noted_ns;
+        rows[row].sample_stands_for_ns = now - looked_ns;
+        /* What comes from now on comes by places that are not known yet. */
+        rows[row].left_out = left_out_calls(row);
+    }
+}
+
+/* Look only at what is left out since the last look: a program that begins something else may call it a million times
+ * until the next one. */
+static void look_for_floods(void)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t count = complete_rows(), noted = process == NULL ? 0 : note_counted(count);
+    pthread_mutex_unlock(&lock);
+    if (noted == 0)
+        return;
+    int64_t noted_ns = now_ns();
+    pause_ns(FLOOD_NS);
+    pthread_mutex_lock(&lock);
+    disarm_frequent(count, noted, noted_ns);
+    pthread_mutex_unlock(&lock);
+    pause_ns(SAMPLE_NS);
+    pthread_mutex_lock(&lock);
+    disarm_exits(count);
+    pthread_mutex_unlock(&lock);
+}
+
 /* Whether all threads of the program have ended by pthread_exit, the first of them too: then this one ends the
  * process, as the last one would have done. */
 static bool is_alone(void)
@@ -506,22 +615,18 @@ static void *look_on(void *unused)
 {
     (void)unused;
     prctl(PR_SET_NAME, "chimbuko");
-    looked_ns = now_ns();
+    bool is_first = true; /* after a sleep */
     int quiet = 0;
+    looked_ns = now_ns();
     /* Who begins like that goes on like that. */
-    if (atomic_load(&is_looking))
-        pause_ns(LOOK_NS / 10);
-    if (atomic_load(&is_looking) && process != NULL)
-        look(UNSPENT_LOOKS);
+    int64_t next_ns = looked_ns + LOOK_NS / 10;
     for (int64_t asked_ns = looked_ns;;) {
-        bool is_woken = !atomic_load(&is_looking);
-        if (!is_woken) {
-            pause_ns(LOOK_NS);
+        if (!atomic_load(&is_looking)) {
+            is_first = true;
+            await_call(1000000000);
         } else {
-            struct timespec until;
-            clock_gettime(CLOCK_REALTIME, &until);
-            until.tv_sec++;
-            sem_timedwait(&wake, &until);
+            while (await_call(next_ns - now_ns()))
+                look_for_floods();
         }
         if (now_ns() - asked_ns >= 1000000000) {
             asked_ns = now_ns();
@@ -535,7 +640,9 @@ static void *look_on(void *unused)
         }
         if (!atomic_load(&is_looking) || process == NULL)
             continue;
-        quiet = look(is_woken ? UNSPENT_LOOKS : 1) ? quiet + 1 : 0;
+        quiet = look(is_first ? UNSPENT_LOOKS : 1) ? quiet + 1 : 0;
+        is_first = false;
+        next_ns = looked_ns + LOOK_NS;
         if (quiet == QUIET_LOOKS) {
             quiet = 0;
             atomic_store(&is_looking, false);
