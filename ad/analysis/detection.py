@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.ad.analysis.ownstretches import OwnStretches, Stretches, StretchFacts
 from chimbuko.ad.analysis.pathlimits import PathLimits
 from chimbuko.ad.analysis.streamstatistics import StreamStatistics, Timers
 from chimbuko.ad.calls.callpaths import CallPaths, UsualRuntimes
@@ -118,6 +119,7 @@ class Detection:
         self.statistics = StreamStatistics(self.schema, self._use_inclusive, config.is_frozen)
         self.limits = FunctionLimits(detector, config)
         self._on_paths = PathLimits(detector, config)
+        self._own_stretches = OwnStretches(detector, config)
         self.left_out = LeftOutCallees()
         self._named = 0
         self._is_wanted = np.zeros(0, np.uint8)
@@ -162,6 +164,16 @@ class Detection:
         may_be_long = self._longest_of_few(stacks, timers[seen < LEAST_CALLS])
         marks = np.concatenate([landmarks, _without(may_be_long, landmarks)])
         return completed, self._select(stacks, timers, marks)
+
+    def stretches(
+        self, stacks: CallStacks, spent_us: Int64Array, names: StreamNames, about: StretchFacts
+    ) -> Stretches:
+        """Return the abnormal stretches of a step, as ``OwnStretches.read`` finds them."""
+        is_passed_over = self.left_out.is_caller
+        found = self._own_stretches.read(stacks, spent_us, self.statistics, is_passed_over, names, about)
+        if found.records.count:
+            self.statistics.note_anomalies(found.timers, found.lost_us, found.score)
+        return found
 
     def _longest_of_few(self, stacks: CallStacks, timers: Timers) -> Int32Array:
         """Return calls that later ones, or those of other ranks, may show to be abnormal: of functions with

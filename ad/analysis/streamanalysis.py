@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.analysis.detection import Detection
+from chimbuko.ad.analysis.ownstretches import Stretches, StretchFacts
 from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.analysis.streamtelemetry import RankSpeeds, StreamTelemetry, Traffic
 from chimbuko.ad.calls.callpaths import CallPaths, busiest
@@ -22,13 +23,14 @@ from chimbuko.ad.calls.windows import StepFacts, Windows
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows, UInt8Array
 from chimbuko.core.calls.record import BEYOND_BUDGET, CounterStatistics, StepCount, StreamHealth
-from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.calls.recordarrays import PackedRecords, joined
 from chimbuko.core.calls.waiting import TimeKind
 from chimbuko.core.config import METRICS, AnalysisConfig
 from chimbuko.core.sourcecensus import CALLS_SEEN, SourceCensus, parse_census
 from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.runtime.protocol.messages import PathTimes
 
+_NOTHING = np.empty(0)
 _SPENT = StepCount.__struct_fields__[-len(TimeKind) :]
 
 
@@ -92,6 +94,8 @@ class _OnPaths(msgspec.Struct, frozen=True):
     """
 
     of: _Built
+    spent_us: Int64Array
+    """Time that each carried call spent in its own code in the step, int64[carried]."""
 
 
 class _Judged(msgspec.Struct, frozen=True):
@@ -101,6 +105,7 @@ class _Judged(msgspec.Struct, frozen=True):
     completed: int
     """Number of calls that ended."""
     selection: Selection
+    stretches: Stretches
 
 
 class _Selected(msgspec.Struct, frozen=True):
@@ -203,15 +208,19 @@ class StreamAnalysis:
     def _follow_paths(self, built: _Built) -> _OnPaths:
         # Callees that are left out are found by the paths of the steps before.
         self._detection.read_left_out(built.stacks, built.of.names, self._paths)
-        self._paths.read(built.stacks, self._detection.usual)
-        self._by_thread.read(built.stacks)
-        return _OnPaths(built)
+        stacks = built.stacks
+        spent_us = stacks.calls["spent_us"][: stacks.carried].copy()
+        self._paths.read(stacks, self._detection.usual)
+        self._by_thread.read(stacks)
+        return _OnPaths(built, stacks.calls["spent_us"][: stacks.carried] - spent_us)
 
     def _judge(self, on_paths: _OnPaths) -> _Judged:
         built = on_paths.of
         marks = landmarks(built.of.notes, built.stacks.message_calls, built.stacks.calls)
         completed, selection = self._detection.step(built.stacks, built.of.names, self._paths, marks)
-        return _Judged(built, completed, selection)
+        about = StretchFacts(built.of.step.step, built.interval_us, self._model_version)
+        stretches = self._detection.stretches(built.stacks, on_paths.spent_us, built.of.names, about)
+        return _Judged(built, completed, selection, stretches)
 
     def _select(self, judged: _Judged) -> _Selected:
         built, stacks = judged.of, judged.of.stacks
@@ -241,12 +250,16 @@ class StreamAnalysis:
         records = self._windows.step(
             step, names, built.stacks, facts, notes, selected.selection, described.launches
         )
-        return self._launches.complete(records)
+        records, of_stretches = self._launches.complete(records), selected.of.stretches.records
+        is_recorded = of_stretches.count and self._config.records_step(step.step)
+        return joined([records, of_stretches]) if is_recorded else records
 
     def _count(self, selected: _Selected, gpu_us: int) -> StepCount:
-        counted, built = selected.counted, selected.of.of
+        counted, built, stretches = selected.counted, selected.of.of, selected.of.stretches
         is_flagged = counted.is_anomaly
-        anomalies = int(np.count_nonzero(is_flagged))
+        anomalies = int(np.count_nonzero(is_flagged)) + len(stretches.lost_us)
+        lost_us = np.append(counted.severity_us[is_flagged], stretches.lost_us) if anomalies else _NOTHING
+        score = np.append(counted.score[is_flagged], stretches.score) if anomalies else _NOTHING
         computing_us, *other_us = self._paths.spent_us(built.of.names)
         return StepCount(
             program=self._identity.program,
@@ -256,8 +269,8 @@ class StreamAnalysis:
             end_us=built.interval_us[1],
             calls=selected.of.completed,
             anomalies=anomalies,
-            severity_us=float(counted.severity_us[is_flagged].sum()) if anomalies else 0.0,
-            highest_score=float(counted.score[is_flagged].max(initial=0.0)) if anomalies else 0.0,
+            severity_us=float(lost_us.sum()),
+            highest_score=float(score.max(initial=0.0)),
             **dict(zip(_SPENT, (max(0, computing_us - gpu_us), *other_us), strict=True)),
         )
 

@@ -68,6 +68,10 @@ class Verdicts(msgspec.Struct, frozen=True):
     is_costly: BoolArray
     """Whether each differs from what was expected by the least difference that counts."""
 
+    def only(self, at: Int64Array) -> Verdicts:
+        """Return the verdicts of the calls at these places."""
+        return Verdicts(**{name: getattr(self, name)[at] for name in self.__struct_fields__})
+
     def replaced(self, at: Int64Array, by: Verdicts, is_taken: BoolArray) -> Verdicts:
         """Return verdicts of which those ``at`` some calls are those of ``by`` that are taken."""
         columns = {name: getattr(self, name).copy() for name in self.__struct_fields__}

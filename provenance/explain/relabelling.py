@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select
 from chimbuko.ad.detectors import Verdicts
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.core.arrays import BoolArray, Float64Array
-from chimbuko.core.calls.record import CLEARLY, call_id
+from chimbuko.core.calls.record import CLEARLY, FIRST_STRETCH_ROW, call_id
 from chimbuko.core.config import FEW_CALLS
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.explain.explaining import Say, explain_at_end, explain_run, is_explained_at_end
@@ -212,7 +212,9 @@ def _functions(connection: Connection, run: int) -> dict[int, tuple[str, str]]:
 
 
 def _calls(connection: Connection, run: int) -> Iterator[tuple[int, list[Any]]]:
-    """Yield number and calls of each function, as rows, some at a time."""
+    """Yield number and calls of each function, as rows, some at a time; stretches of long calls are judged by
+    others at their place, of which the model knows nothing.
+    """
     call = CALLS.c
     names = (
         *("id", "program", "rank", "begin_step", "begin_row", "step", "is_anomaly", "is_relabelled"),
@@ -220,7 +222,7 @@ def _calls(connection: Connection, run: int) -> Iterator[tuple[int, list[Any]]]:
     )
     statement = (
         select(*(call[name] for name in names))
-        .where(call.run == run, call.is_open.is_(False))
+        .where(call.run == run, call.is_open.is_(False), call.begin_row > FIRST_STRETCH_ROW)
         .order_by(call.function, call.id)
     )
     rows = connection.execute(statement, execution_options={"yield_per": AT_ONCE})

@@ -36,7 +36,7 @@ _OTHERS = (
     "is_open",
     "incident_id",
 )
-_EVENT_ID = re.compile(r"(\d{1,10}):(\d{1,10}):(\d{1,10}):(\d{1,10})", re.ASCII)
+_EVENT_ID = re.compile(r"(\d{1,10}):(\d{1,10}):(\d{1,10}):(-?\d{1,10})", re.ASCII)
 
 
 def select_summaries(*more: ColumnElement[Any], found: FromClause | None = None) -> AnySelect:

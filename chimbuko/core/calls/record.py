@@ -54,6 +54,17 @@ def call_id(program: int, rank: int, step: int, row: int) -> str:
     return f"{program}:{rank}:{step}:{row}"
 
 
+FIRST_STRETCH_ROW = -2
+"""Row in the id of a stretch that a long call spent in its own code before its call of row 0."""
+
+
+def stretch_row(row: int) -> int:
+    """Return the row in the id of a stretch that a long call spent in its own code before it made the call
+    of this row.
+    """
+    return FIRST_STRETCH_ROW - row
+
+
 class StackFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One call of a call stack."""
 

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from chimbuko.ad.detectors import Verdicts
 from chimbuko.core.arrays import Float64Array
-from chimbuko.core.calls.record import CLEARLY, CallRecord, StepCount, StreamHealth
+from chimbuko.core.calls.record import CLEARLY, CallRecord, StepCount, StreamHealth, stretch_row
 from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.explain import relabelling as module
 from chimbuko.provenance.explain.explaining import explain
@@ -222,6 +222,16 @@ def test_calls_that_have_not_ended_stay_as_they_are(engine: Engine, any_store_ur
     writer.write_statistics(RunStatistics({0: "heat"}))
     writer.write([make_batch(records=[make_record(0, function="solve", exit_us=0, revision=0)])])
     assert relabel(engine, RUN_ID, judge, is_deleting=True) == Relabelled(0, 0, 0, 0)
+
+
+def test_stretches_of_long_calls_stay_as_they_are(engine: Engine, any_store_url: str) -> None:
+    writer = Writer(engine, RUN_ID)
+    writer.write_run(make_run(store_url=any_store_url))
+    writer.write_statistics(RunStatistics({0: "heat"}))
+    one = msgspec.structs.replace(call(0, 9000, Label.ANOMALY), id=f"0:1:3:{stretch_row(7)}")
+    writer.write([make_batch(records=[one])])
+    assert relabel(engine, RUN_ID, nothing_is_abnormal, is_deleting=True) == Relabelled(0, 0, 0, 0)
+    assert Provenance(engine, RUN_ID).calls.record(one.id).label is Label.ANOMALY
 
 
 def test_what_held_up_others_stays_abnormal_with_their_waits(

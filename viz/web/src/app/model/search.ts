@@ -17,7 +17,7 @@ export interface Found {
 export const MOST_FOUND = 12;
 
 const INCIDENT = /^i[1-9]\d{0,8}$/;
-const CALL = /^\d+:\d+:\d+:\d+$/;
+const CALL = /^\d+:\d+:\d+:-?\d+$/;
 const RANK = /^(?:rank\s*)?(\d+:\d+|\d+)$/i;
 const NODE = /^node\s+(\S+)$/i;
 const STEP = /^step\s*(\d+)$/i;
