@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -17,6 +18,9 @@ OF_RUN = 0.01
 """Share of the time of the run that a drift must have cost."""
 LEAST_CALLS = 20
 """Number of calls below which a stretch of the run says little, and counts to the one before it."""
+QUARTILES = 0.25, 0.5, 0.75
+SHORTEST = 0.1
+"""Share of the first calls that are shorter than what a call may have taken at first."""
 ERRORS = 3.0
 """Number of standard errors beyond which quartiles have moved."""
 LEAST_SPREAD = math.log(2.0) / PER_DOUBLING
@@ -102,7 +106,9 @@ def drift_over(program: str, function: str, stretches: Sequence[Stretch]) -> Dri
         return None
     moved = [_moved_by(whole[0], one) for one in whole]
     since = next(at for at in range(len(moved), 0, -1) if at == 1 or moved[at - 1] < math.log(LEAST_FACTOR))
-    usual_us, typical_us = whole[0].mean_us, whole[-1].mean_us
+    usual_us, typical_us = _at_first_us(whole), whole[-1].mean_us
+    if usual_us < whole[0].mean_us:
+        since = 0
     if since == len(whole) or usual_us <= 0.0 or typical_us < LEAST_FACTOR * usual_us:
         return None
     lost_us = sum(one.time_us - usual_us * one.calls for one in whole[since:])
@@ -115,6 +121,20 @@ def drift_over(program: str, function: str, stretches: Sequence[Stretch]) -> Dri
         lost_us += more_us
         before -= min(within.calls, more_us / slow_us)
     return Drift(program, function, typical_us / usual_us, usual_us, typical_us, lost_us, round(before))
+
+
+def _at_first_us(whole: Sequence[Stretch]) -> float:
+    """Return what a call took at first: the mean of the first stretch, or less if runtimes rose within it, as
+    they did from each of the first stretches to the next.
+    """
+    first = whole[0]
+    if len(whole) < 3 or not all(_moved_by(*two) > 0.0 for two in pairwise(whole[:3])):
+        return first.mean_us
+    per_call_us = min(
+        2.0 * (later.mean_us - one.mean_us) / (one.calls + later.calls) for one, later in pairwise(whole[:3])
+    )
+    shortest_us = math.exp(float(_ln_quantiles(first.counts, [SHORTEST])[0]))
+    return min(first.mean_us, max(shortest_us, first.mean_us - per_call_us * first.calls / 2.0))
 
 
 def _waits(function: str) -> bool:
@@ -134,13 +154,13 @@ def _with_enough_calls(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 def _moved_by(first: Stretch, later: Stretch) -> float:
     """Return by how much all runtimes are longer, in the logarithm; 0 if that may be chance."""
-    was, now = _ln_quartiles(first.counts), _ln_quartiles(later.counts)
+    was, now = (_ln_quantiles(one.counts, QUARTILES) for one in (first, later))
     spread = max(float(was[2] - was[0]), float(now[2] - now[0]), LEAST_SPREAD)
     moved = float((now - was).min())
     return moved if moved >= ERRORS * spread / math.sqrt(min(first.calls, later.calls)) else 0.0
 
 
-def _ln_quartiles(counts: Float64Array) -> Float64Array:
+def _ln_quantiles(counts: Float64Array, shares: Sequence[float]) -> Float64Array:
     up_to = np.concatenate([[0.0], np.cumsum(counts)])
-    quartiles: Float64Array = np.interp(np.array([0.25, 0.5, 0.75]) * up_to[-1], up_to, LN_EDGES)
-    return quartiles
+    quantiles: Float64Array = np.interp(np.array(shares) * up_to[-1], up_to, LN_EDGES)
+    return quantiles

@@ -56,9 +56,9 @@ def test_a_function_of_few_calls_that_becomes_slower_step_by_step() -> None:
     parts = np.split(runtimes_us, [114, 514, 824, 1001])
     found = drift_over("trouble", "search", [stretch(part) for part in parts])
     assert found is not None
-    assert (found.before, found.usual_us) == (114, pytest.approx(1170.0, rel=0.01))
+    assert (found.before, found.usual_us) == (0, pytest.approx(1000.0, rel=0.05))
     assert found.typical_us == pytest.approx(parts[-1].mean())
-    assert found.lost_us == pytest.approx(3.1e6, rel=0.02)
+    assert found.lost_us == pytest.approx((runtimes_us - 1000.0).sum(), rel=0.03)
 
 
 @pytest.mark.parametrize("at", [1300, 1500, 1900])
