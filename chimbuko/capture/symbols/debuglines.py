@@ -13,7 +13,7 @@ import io
 import mmap
 import posixpath
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -113,7 +113,7 @@ def run_program(code: bytes, settings: LineSettings) -> LineRows:
                 # Code that the linker has removed is given the address 0.
                 if sequence and sequence[0][0]:
                     # A compiler that marks where variables live may leave rows behind the last instruction.
-                    rows += [row for row in sequence if row[0] < address]
+                    rows += _with_lines(row for row in sequence if row[0] < address)
                     rows.append((address, END, 0))
                 sequence = []
                 address, file, line = 0, 1, 1
@@ -139,6 +139,17 @@ def run_program(code: bytes, settings: LineSettings) -> LineRows:
             for _ in range(settings.argument_counts[opcode - 1]):
                 number()
     return _sorted(rows)
+
+
+def _with_lines(rows: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield the rows of a sequence without those of line 0, which stand for instructions of no line: these
+    count to the line before, if there is one.
+    """
+    has_line = False
+    for row in rows:
+        if row[2] > 0 or not has_line:
+            yield row
+        has_line |= row[2] > 0
 
 
 def _sorted(rows: list[tuple[int, int, int]]) -> LineRows:

@@ -41,3 +41,14 @@ def test_what_the_linker_has_thrown_away_has_no_rows() -> None:
     code = at_address(0) + COPY + ADVANCE_PC + b"\x10" + END_SEQUENCE
     assert len(run_program(code, SETTINGS).addresses) == 0
     assert len(run_program(at_address(0x1000) + END_SEQUENCE, SETTINGS).addresses) == 0
+
+
+def test_instructions_of_no_line_count_to_the_line_before() -> None:
+    """Clang's body of a parallel region begins with its line, and with line 0 at the same address."""
+    to_line_0 = ADVANCE_LINE + b"\x7f" + COPY
+    to_line_5 = ADVANCE_PC + b"\x10" + ADVANCE_LINE + b"\x05" + COPY
+    code = at_address(0x1000) + COPY + to_line_0 + to_line_5 + ADVANCE_PC + b"\x10" + END_SEQUENCE
+    rows = run_program(code, SETTINGS)
+    assert [rows.at(address) for address in (0x1000, 0x100F, 0x1010)] == [(1, 1), (1, 1), (1, 5)]
+    rows = run_program(at_address(0x1000) + to_line_0 + ADVANCE_PC + b"\x10" + END_SEQUENCE, SETTINGS)
+    assert rows.at(0x1000) == (1, 0)
