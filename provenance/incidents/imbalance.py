@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 import msgspec
+from msgspec.structs import replace
 
+from chimbuko.causes.evidence.flag import MAIN_THREAD
 from chimbuko.causes.incidents.drift import OF_RUN
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import READING, SILENT
 from chimbuko.core.calls.waiting import Waits, is_start, waits_in
 from chimbuko.core.traceschema import PARENT_PROCESS
+from chimbuko.provenance.nodes.nodelist import ran_shares
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 
@@ -91,14 +94,19 @@ def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recur
     least_us = OF_RUN * sum(time.exclusive_us for time in whole.values())
     by_rank = provenance.times_of_ranks()
     lasted_us = _lasted_us(by_rank)
+    ran = ran_shares(provenance.reader)
     sets: dict[tuple[int, tuple[int, ...]], dict[str, Unequal]] = defaultdict(dict)
     for (program, function), times in _alike(provenance, by_rank):
         if waits_in(function) is not Waits.NOT or is_start(function) or unequal(times) is None:
             continue
-        found = unequal(_without_incidents(provenance, program, function, times))
+        time = whole.get((program, function), FunctionTime(0, 0.0, 0))
+        own = _without_incidents(provenance, program, function, times)
+        if not sleeps(time):
+            shares = {rank: ran.get((program, rank, MAIN_THREAD), 1.0) for rank in times}
+            own = without_waits(own, times, shares)
+        found = unequal(own)
         if found is None or any((program, rank) in slow for rank in found.ranks):
             continue
-        time = whole.get((program, function), FunctionTime(0, 0.0, 0))
         if sleeps(time) and not lasts_longer(found, lasted_us[program]):
             continue
         if found.lost_us - told_us[program, function] >= least_us:
@@ -116,6 +124,27 @@ def imbalances(provenance: Provenance, told: Sequence[Recurrence]) -> list[Recur
 def sleeps(time: FunctionTime) -> bool:
     """Return whether calls of a function sleep for much of their time, or nobody knows."""
     return time.slept_us is None or time.slept_us > ASLEEP * time.exclusive_us
+
+
+def without_waits(
+    own: Mapping[int, FunctionTime], times: Mapping[int, FunctionTime], shares: Mapping[int, float]
+) -> dict[int, FunctionTime]:
+    """Return the times that are to be compared without what ranks, or threads, waited for cores: others may
+    have these.
+
+    Parameters
+    ----------
+    own
+        Times without delays that have incidents, which may have been such waits as well.
+    times
+        All times.
+    shares
+        Share of each one's time awake in which it ran.
+    """
+    return {
+        one: replace(time, exclusive_us=min(time.exclusive_us, shares[one] * times[one].exclusive_us))
+        for one, time in own.items()
+    }
 
 
 def lasts_longer(slow: Unequal, lasted_us: Mapping[int, float]) -> bool:

@@ -24,7 +24,9 @@ from chimbuko.provenance.incidents.imbalance import (
     lasts_longer,
     sleeps,
     unequal,
+    without_waits,
 )
+from chimbuko.provenance.nodes.nodelist import ran_shares
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 from chimbuko.provenance.store.tables import CALLS
 
@@ -63,6 +65,7 @@ def slow_threads(provenance: Provenance, told: Sequence[Recurrence]) -> list[Rec
     least_us = OF_RUN * sum(time.exclusive_us for time in whole.values())
     by_thread = provenance.times_of_threads()
     lasted = _lasted_us(by_thread)
+    ran = ran_shares(provenance.reader) if by_thread else {}
     # Threads of a rank that are slow in something else each have a finding of their own.
     found: dict[tuple[int, int, tuple[int, ...]], list[_Slow]] = defaultdict(list)
     for (program, function), on_ranks in by_thread.items():
@@ -71,7 +74,11 @@ def slow_threads(provenance: Provenance, told: Sequence[Recurrence]) -> list[Rec
         for rank, threads in on_ranks.items():
             if unequal(threads) is None:
                 continue
-            slow = unequal(_without_delays(provenance, program, function, rank, threads))
+            own = _without_delays(provenance, program, function, rank, threads)
+            if not sleeps(whole[program, function]):
+                shares = {thread: ran.get((program, rank, thread), 1.0) for thread in threads}
+                own = without_waits(own, threads, shares)
+            slow = unequal(own)
             cost_us = slow.lost_us - told_us[program, function] if slow else 0.0
             if slow is None or cost_us < least_us / len(on_ranks):
                 continue

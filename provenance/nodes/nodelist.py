@@ -242,6 +242,27 @@ def all_thread_times(reader: RunReader) -> ThreadTimes:
     return ThreadTimes(*map(sum, zip(*found, strict=True))) if found else ThreadTimes(0, 0, 0)
 
 
+def ran_shares(reader: RunReader) -> dict[tuple[int, int, int], float]:
+    """Return which share of the time in which it could have run each thread that is recorded did run, by
+    program, rank and thread; the rest it waited for a core.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    shares = {}
+    for node in sampled_nodes(reader):
+        sums = _sums(reader, node.name)
+        names = {name.tid: name for batch in sums for name in batch.names if name.thread >= 0}
+        for row in summed(_all([batch.thread_rows() for batch in sums], THREAD), ["tid"]):
+            name, ran_us = names.get(int(row["tid"])), int(row["ran_us"])
+            if name is not None:
+                times = ThreadTimes(int(row["length_us"]), ran_us, int(row["waited_us"]))
+                shares[name.program, name.rank, name.thread] = 1.0 - times.waited
+    return shares
+
+
 def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:
     """Return the findings of all sums, by their kind: those that lasted longest first, and of those that
     lasted as long, in the order in which their last sum has them.

@@ -13,11 +13,13 @@ from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.pathtable import PATH_TIME
 from chimbuko.core.calls.record import Metadata, StreamHealth
 from chimbuko.core.traceschema import PARENT_PROCESS
+from chimbuko.monitor.sampling.nodebatch import packed
 from chimbuko.provenance.incidents.imbalance import Unequal, late_start, unequal
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import PathStatistics, PathTimes, RunStatistics
+from tests.causes.nodes import batch, thread
 from tests.sample_records import make_batch
 
 
@@ -120,6 +122,20 @@ def test_workers_that_wait_for_work_are_no_slow_ranks(writer: Writer, provenance
     idle = [0.5e6, 0.5e6, 4.5e6, 4.5e6]
     write_ranks(writer, {".TAU application": idle, "work": [5e6, 5e6, 1e6, 1e6]}, asleep=0.9)
     assert recurring(provenance) == []
+
+
+@pytest.mark.parametrize(("waited_ms", "slow"), [(3_000, []), (500, [[3]])])
+def test_what_a_rank_waits_for_its_core_is_no_imbalance(
+    writer: Writer, provenance: Provenance, waited_ms: int, slow: list[list[int]]
+) -> None:
+    """All ranks work for a second, and rank 3 for four, or others have its core for three."""
+    write_ranks(writer, {"work": [1e6, 1e6, 1e6, 4e6]}, asleep=0.1)
+    looks = [
+        thread(rank, 0, 4000, ran_us=1000 * (4000 - waited), waited_us=1000 * waited)
+        for rank, waited in enumerate([0, 0, 0, waited_ms])
+    ]
+    writer.write_samples([packed(batch([], periods=looks, is_sum=True))])
+    assert [one.ranks for one in recurring(provenance)] == slow
 
 
 def test_ranks_that_sleep_longer_and_end_later_are_slow(writer: Writer, provenance: Provenance) -> None:
