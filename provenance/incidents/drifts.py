@@ -9,12 +9,14 @@ from itertools import pairwise
 import numpy as np
 from msgspec.structs import replace
 
-from chimbuko.causes.incidents.drift import OF_RUN, Drift, Stretch, drift_over
+from chimbuko.causes.incidents.drift import LEAST_FACTOR, OF_RUN, Drift, Stretch, drift_over
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.statistics.schema import stored_columns
+from chimbuko.provenance.incidents.imbalance import sleeps
+from chimbuko.provenance.nodes.nodelist import DatedTimes, ThreadTimes, dated_thread_times, sampled_nodes
 from chimbuko.provenance.query.filters import CallFilter
-from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.query.run import FunctionTime, Provenance
 from chimbuko.runtime.protocol.messages import FunctionModel, FunctionStatistics
 
 MOST_FOUND = 20
@@ -55,13 +57,49 @@ def drifts(provenance: Provenance, eras: Sequence[Drift], modes: Sequence[Recurr
         if (drift_now := drift_over(programs.get(program, ""), name, stretches)) is not None:
             found[program, name] = drift_now
     left = {key: replace(drift, lost_us=drift.lost_us - told_us[key]) for key, drift in found.items()}
-    worst = sorted(left.items(), key=lambda item: -item[1].lost_us)
+    worst = sorted(left.items(), key=lambda item: -item[1].lost_us)[:MOST_FOUND]
+    worst = [item for item in worst if item[1].lost_us >= least_us and item[1].lost_us > 0.0]
+    if not worst:
+        return []
     calls = {(one.program, one.name): one.calls for one in statistics}
-    return [
-        _finding(provenance, drift, key[0], calls[key])
-        for key, drift in worst[:MOST_FOUND]
-        if drift.lost_us >= least_us and drift.lost_us > 0.0
-    ]
+    whole, times = provenance.function_times(), _dated_times(provenance)
+    findings = []
+    for key, drift in worst:
+        begin_us = _begin_us(provenance, drift, key[0], calls[key])
+        if not sleeps(whole.get(key, FunctionTime(0, 0.0, 0))):
+            drift = _without_waits(drift, calls[key], _waits_grew(times, begin_us))
+        if drift.factor >= LEAST_FACTOR and drift.lost_us >= least_us:
+            findings.append(_finding(provenance, drift, key[0], calls[key], begin_us))
+    return findings
+
+
+def _dated_times(provenance: Provenance) -> list[DatedTimes]:
+    reader = provenance.reader
+    return [one for node in sampled_nodes(reader) for one in dated_thread_times(reader, node.name)]
+
+
+def _waits_grew(dated: Sequence[DatedTimes], begin_us: int) -> float:
+    """Return how many times as long the same work takes after a moment as before it, or at first, as threads
+    wait longer for their cores; at least 1.
+    """
+    earlier = [one.times for one in dated if one.end_us <= begin_us]
+    if not earlier:
+        first_us = min((one.begin_us for one in dated), default=0)
+        earlier = [one.times for one in dated if one.begin_us == first_us]
+    later = [one.times for one in dated if one.begin_us >= begin_us] or [one.times for one in dated[-1:]]
+    ran = [1.0 - _together(times).waited for times in (earlier, later)]
+    return max(1.0, ran[0] / ran[1]) if ran[1] > 0.0 else 1.0
+
+
+def _together(times: Sequence[ThreadTimes]) -> ThreadTimes:
+    return ThreadTimes(*map(sum, zip(ThreadTimes(0, 0, 0), *times, strict=True)))
+
+
+def _without_waits(drift: Drift, calls: int, grew: float) -> Drift:
+    """Return a drift without that part of it by which threads wait longer for their cores."""
+    usual_us = drift.usual_us * grew
+    lost_us = drift.lost_us - (calls - drift.before) * (usual_us - drift.usual_us)
+    return replace(drift, factor=drift.factor / grew, usual_us=usual_us, lost_us=lost_us)
 
 
 def _time_us(one: FunctionStatistics) -> float:
@@ -90,11 +128,17 @@ def _ordinary_us(columns: dict[str, Float64Array], column: str) -> float:
     return float(calls * mean_us - columns["severity_us"][0])
 
 
-def _finding(provenance: Provenance, drift: Drift, program: int, calls: int) -> Recurrence:
+def _begin_us(provenance: Provenance, drift: Drift, program: int, calls: int) -> int:
+    if drift.before:
+        return _after(provenance, program, min(drift.before / max(calls, 1), 1.0))
+    return (provenance.steps.time_range() or (0, 0))[0]
+
+
+def _finding(provenance: Provenance, drift: Drift, program: int, calls: int, begin_us: int) -> Recurrence:
     wanted = CallFilter(function=drift.function, program=program, label=None)
     newest = provenance.calls.page(wanted, sort="entry_us", limit=EXAMPLES).calls
     first = provenance.calls.page(wanted, sort="entry_us", descending=False, limit=1).calls
-    begin_us, end_us = provenance.steps.time_range() or (0, 0)
+    _, end_us = provenance.steps.time_range() or (0, 0)
     since = min(drift.before / max(calls, 1), 1.0)
     return Recurrence(
         program=program,
@@ -106,7 +150,7 @@ def _finding(provenance: Provenance, drift: Drift, program: int, calls: int) -> 
         longest_us=drift.typical_us - drift.usual_us,
         functions=[drift.function],
         ranks=[rank for rank, own in provenance.times_by_rank(program, drift.function).items() if own.calls],
-        begin_us=_after(provenance, program, since) if drift.before else begin_us,
+        begin_us=begin_us,
         end_us=end_us,
         examples=list(dict.fromkeys(call.id for call in (*newest, *first))),
         share=1.0 - since,

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.core.statistics.schema import stored_schema_of
+from chimbuko.monitor.sampling.nodebatch import packed
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runtime.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
+from chimbuko.runtime.protocol.messages import (
+    FunctionModel,
+    FunctionStatistics,
+    PathStatistics,
+    RunStatistics,
+)
+from tests.causes.flagged import at
+from tests.causes.nodes import batch, thread
+from tests.sample_records import make_batch
 
 SCHEMA = stored_schema_of("robust")
 
@@ -53,3 +64,27 @@ def test_a_function_that_slows_down_within_an_era(writer: Writer, provenance: Pr
     assert drift.share == 1.0
     lost_us = (search - search[0]).sum()
     assert 0.95 * lost_us <= drift.cost_us <= 1.02 * lost_us
+
+
+@pytest.mark.parametrize(("ran_later_ms", "found"), [(2_500, 0), (4_900, 1)])
+def test_calls_that_wait_longer_for_their_core_have_not_become_slower(
+    writer: Writer, provenance: Provenance, ran_later_ms: int, found: int
+) -> None:
+    """From call 1,000 on each call takes twice as long, as others have the core half of the time, or not."""
+    work = np.where(np.arange(2000) < 1000, 1e4, 2e4)
+    functions = [statistics("work", work)]
+    path = PathStatistics(
+        *(0, ["work"], 2000, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2000, 3e7), *(3e7, 0.0)
+    )
+    told = models("work", work, [300, 1000, 1500, 2000])
+    writer.write_statistics(RunStatistics({0: "heat"}, functions=functions, models=told, paths=[path]))
+    begin_us, middle_us, end_us = (at(ms) for ms in (0, 5_000, 10_000))
+    health = StreamHealth(0, 0, "node7", "ended", 2, 0, 0, 2000, 0, 0, {})
+    counts = [StepCount(0, 0, 0, begin_us, middle_us, 1000, 0, 0.0)]
+    counts.append(StepCount(0, 0, 1, middle_us, end_us, 1000, 0, 0.0))
+    writer.write([make_batch(1, "0:0", health=health, steps=counts)])
+    for begin_ms, ran_ms in ((0, 5_000), (5_000, ran_later_ms)):
+        waited_us = 1000 * (5_000 - ran_ms)
+        look = thread(0, begin_ms, begin_ms + 5_000, ran_us=1000 * ran_ms, waited_us=waited_us)
+        writer.write_samples([packed(batch([], periods=[look], is_sum=True))])
+    assert len(recurring(provenance)) == found
