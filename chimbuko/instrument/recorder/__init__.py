@@ -1,7 +1,7 @@
 """Recorder of native programs: calls of MPI, constructs of OpenMP, instrumented functions, named regions.
 
 May import capture.follow, capture.symbols, capture.trace, core.statistics, instrument.annotations,
-instrument.tracer, runtime and runtime.process.
+instrument.tracer, runtime, runtime.process and runtime.runs.
 
 The program preloads a C library (``launch`` sees to that, ``library`` builds it), which writes into rings
 in shared memory (``layout``, ``ringfolder``), one per thread. A process beside the program, the drain,

@@ -35,6 +35,7 @@ from chimbuko.instrument.recorder.ringfolder import (
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.usercommand import CommandError
+from chimbuko.runtime.runs.programname import program_of
 
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
@@ -65,7 +66,7 @@ def become(program: NativeProgram, words: Sequence[str], environment: Mapping[st
     try:
         if program.obstacle:
             raise ConfigError(program.obstacle)
-        own |= _recorded(program, environment)
+        own |= _recorded(program, words, environment)
         # A monitor may have the messages of its programs counted; the trace has them anyway.
         own.pop(COUNT_VARIABLE, None)
     except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
@@ -76,7 +77,7 @@ def become(program: NativeProgram, words: Sequence[str], environment: Mapping[st
         raise CommandError(str(program.path), error.errno or 0) from error
 
 
-def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[str, str]:
+def _recorded(program: NativeProgram, words: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Start the drain; return the variables that the program needs in its environment."""
     settings = WriterSettings.from_environment(environment)
     library = recorder_library(mpi_of(program.path, environment), environment)
@@ -88,7 +89,9 @@ def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[st
         raise
     again = {INTERPRETER_VARIABLE: sys.executable, HOME_VARIABLE: str(Path(chimbuko.__file__).parent.parent)}
     preloaded = " ".join(filter(None, [str(library), environment.get(PRELOAD_VARIABLE, "")]))
-    first = {FIRST_VARIABLE: str(os.getpid())} if program.is_elf else {}
+    # What ``env`` becomes is the program, and has the rank.
+    is_program = program.is_elf and program_of(words) == os.path.basename(words[0])
+    first = {FIRST_VARIABLE: str(os.getpid())} if is_program else {}
     return {
         PRELOAD_VARIABLE: preloaded,
         FOLDER_VARIABLE: str(folder),

@@ -55,6 +55,7 @@ def test_mpi_program_that_another_one_starts_is_recorded(how: str, barriers: Pat
     found = record(tmp_path, words, WHEEL.launch(2), CHIMBUKO_INSTANCES="1")
     of_program = [stream for stream in found if stream.metadata("Executable") == str(barriers)]
     assert [stream.calls()["MPI_Barrier()"] for stream in of_program] == [5, 5]
+    assert sorted(stream.rank for stream in of_program) == [0, 1]
     # What became another program has not died.
     assert [stream.metadata("Ending") for stream in found] == [""] * len(found)
     assert [stream.metadata("Not Recorded") for stream in found] == [""] * len(found)
