@@ -1,7 +1,7 @@
 """Verbs about whole workflows: what their programs publish, their tasks, what an analysis costs them, and
 where it should run.
 
-May import cli.shared, observe.namespaces.analyses, observe.namespaces.client, observe.namespaces.exchange,
-observe.namespaces.service, observe.namespaces.sources, observe.workflow, plan, provenance.nodes,
-runtime.process, runtime.protocol and runtime.runs.
+May import cli.execute, cli.shared, observe.namespaces.analyses, observe.namespaces.client,
+observe.namespaces.exchange, observe.namespaces.service, observe.namespaces.sources, observe.workflow, plan,
+provenance.nodes, runtime.process, runtime.protocol and runtime.runs.
 """

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from chimbuko.cli.execute.recordedcommand import recorded_command
 from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.units import format_change, format_duration_us, format_signed, number_of
 from chimbuko.plan.overhead import (
@@ -77,9 +78,9 @@ def command(
 
     \b
     Examples:
-      chimbuko overhead -- mpirun -n 4 chimbuko trace ./app input.nml
+      chimbuko overhead -- mpirun -n 4 ./app input.nml
       chimbuko overhead --rounds 15 -- mpirun -n 4 tau_exec -T mpi,pthread -adios2_trace ./app
-      chimbuko overhead --json -- chimbuko trace simulation.py > overhead.json
+      chimbuko overhead --json -- python simulation.py > overhead.json
     """
     options = ["--transport", transport, *(["--config", config] if config else [])]
     found = Measured()
@@ -90,7 +91,8 @@ def command(
 
     code = 0
     try:
-        measure(Trial(command_line, period, tuple(options)), rounds, show, found)
+        words = tuple(recorded_command(command_line))
+        measure(Trial(words, period, tuple(options)), rounds, show, found)
     except Interrupted as interruption:
         code = interruption.code
         if found.rounds < LEAST_COMPARED:
