@@ -26,8 +26,13 @@ class Bound(StrEnum):
 
 
 BOUNDS = tuple(Bound)
-"""Bounds; a sum has the last one that is among its parts'."""
+"""Bounds, each less sure than the one before."""
 _SIGNS = {Bound.EXACT: "", Bound.ESTIMATED: "≈ ", Bound.LEAST: "≥ "}
+
+
+def least_sure(bounds: Iterable[Bound]) -> Bound:
+    """Return how sure a sum is of parts that are so sure."""
+    return max(bounds, key=BOUNDS.index, default=Bound.EXACT)
 
 
 def bounded(lost_us: float, bound: Bound, *, is_short: bool = False) -> str:

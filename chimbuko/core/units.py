@@ -40,9 +40,9 @@ def _singular(plural: str) -> str:
 
 def format_duration_us(duration_us: float) -> str:
     """Return a duration with three significant digits in the unit that suits: ``512 µs``, ``1.50 ms``, ``12.3
-    s``.
+    s``; from 1,000 seconds on it is ``16 min 40 s``, ``3 h 58 min`` or ``1,234 h``.
 
-    Whole µs stay whole (``5 µs``), and so do seconds from 1,000 on (``4210 s``); below 1 ns all is 0.
+    Whole µs stay whole (``5 µs``); below 1 ns all is 0.
     """
     if duration_us < 0:
         return f"{MINUS}{format_duration_us(-duration_us)}"
@@ -54,7 +54,12 @@ def format_duration_us(duration_us: float) -> str:
         return f"{rounded_us:.0f} µs" if rounded_us.is_integer() else f"{format_significant(rounded_us)} µs"
     if rounded_us < 1e6:
         return f"{format_significant(rounded_us / 1e3)} ms"
-    return f"{format_significant(duration_us / 1e6)} s"
+    if rounded_us < 1e9:
+        return f"{format_significant(rounded_us / 1e6)} s"
+    seconds, minutes = round(duration_us / 1e6), round(duration_us / 60e6)
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 6000 else f"{duration_us / 3600e6:,.0f} h"
 
 
 def format_signed_us(duration_us: float) -> str:

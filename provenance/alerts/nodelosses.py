@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.sentence import sentence
+from chimbuko.causes.wording import Bound
 from chimbuko.provenance.alerts.alertkind import AlertKind, CostGate
 from chimbuko.provenance.alerts.events import Alert, Event, Instruction, Send
 from chimbuko.provenance.write.events import IncidentsStored, Resumed
@@ -26,6 +27,8 @@ class LossAlert(Alert, frozen=True, kw_only=True, tag="loss"):
     """Time at which the loss began, in µs since 1970."""
     cost_us: float
     """Core time lost so far, on all ranks."""
+    bound: Bound
+    """How sure that time is."""
 
     @property
     def about(self) -> str:
@@ -66,5 +69,6 @@ class LossAlerts(AlertKind):
             ranks=sorted({loss.rank for loss in one.losses}),
             begin_us=one.begin_us,
             cost_us=one.cost_us,
+            bound=one.bound,
         )
         return Send(alert, f"incident/{one.id}")

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from chimbuko.causes.wording import least_sure
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.compare.levels import Level
 from chimbuko.provenance.compare.runprofile import (
@@ -145,7 +146,8 @@ def _rank(of_runs: tuple[RankProfile, ...]) -> RankProfile:
 
 
 def _findings(of_runs: Sequence[Findings]) -> Findings:
-    return Findings(round(_mean(one.number for one in of_runs)), _mean(one.cost_us for one in of_runs))
+    number, cost_us = _mean(one.number for one in of_runs), _mean(one.cost_us for one in of_runs)
+    return Findings(round(number), cost_us, least_sure(one.bound for one in of_runs))
 
 
 def _level(of_runs: Sequence[Level | None]) -> Level | None:

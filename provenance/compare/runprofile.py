@@ -11,6 +11,7 @@ from typing import Self
 import msgspec
 import numpy as np
 
+from chimbuko.causes.wording import Bound
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import BUCKETS
 from chimbuko.core.calls.functionnames import parse_name
@@ -163,6 +164,8 @@ class Findings(msgspec.Struct, frozen=True):
     number: int
     cost_us: float
     """Core time that they lost on all ranks."""
+    bound: Bound = Bound.EXACT
+    """How sure that time is."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +232,7 @@ def read_profile(
         functions,
         paths,
         ranks,
-        Findings(listed.total, listed.cost_us),
+        Findings(listed.total, listed.cost_us, listed.bound),
         Findings(len(again), sum(one.recurrence.cost_us for one in again)),
         {one.finding.key: one.sentence for one in metric_findings(provenance.reader)},
         float(sum(stream.thread_us for stream in provenance.health())),

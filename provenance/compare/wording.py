@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from chimbuko.causes.wording import bounded
 from chimbuko.core.calls.functionnames import short_name, shown_names
 from chimbuko.core.units import (
     format_change,
@@ -282,8 +283,8 @@ def cost_changes(found: Comparison) -> list[CostChange]:
 def _cost_sentence(change: CostChange) -> str:
     before, after = change.before, change.after
     return (
-        f"{change.name} cost {format_duration_us(after.cost_us)} instead of "
-        f"{format_duration_us(before.cost_us)} ({after.number} instead of {before.number})"
+        f"{change.name} cost {bounded(after.cost_us, after.bound)} instead of "
+        f"{bounded(before.cost_us, before.bound)} ({after.number} instead of {before.number})"
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import msgspec
-from sqlalchemy import Connection, Engine, and_, func, literal_column, select
+from sqlalchemy import Connection, Engine, and_, func, inspect, literal, literal_column, select
 
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.causes.recurrence import RecurrenceKind
+from chimbuko.causes.wording import BOUNDS, Bound, least_sure
 from chimbuko.provenance.manage.lifecycle import RUNNING
 from chimbuko.provenance.manage.transfer import TABLES_OF_RUNS
 from chimbuko.provenance.store.coarserlevels import LEVELS
@@ -37,6 +38,8 @@ class RunTotals(msgspec.Struct, frozen=True):
     lost_us: float | None = 0.0
     """Core time that incidents and recurring findings cost; None if there are anomalies without
     incidents."""
+    bound: Bound = Bound.EXACT
+    """How sure that time is."""
     length_us: int = 0
     """Time from the begin of the first step to the end of the last one."""
 
@@ -80,35 +83,43 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
     )
     with store_errors(engine), engine.connect() as connection:
         rows = connection.execute(statement).all()
-        lost, lengths = _lost_us(connection), _lengths_us(connection)
+        lost, lengths = _lost(connection), _lengths_us(connection)
     return {
         run_id: RunTotals(
             *(int(ranks), int(anomalies), int(steps), int(gaps)),
-            lost.get(run_id, None if anomalies else 0.0),
+            *lost.get(run_id, (None if anomalies else 0.0, Bound.EXACT)),
             lengths.get(run_id, 0),
         )
         for run_id, ranks, anomalies, steps, gaps in rows
     }
 
 
-def _lost_us(connection: Connection) -> dict[str, float]:
-    """Return the core time that each run lost.
+def _lost(connection: Connection) -> dict[str, tuple[float, Bound]]:
+    """Return the core time that each run lost, and how sure that is.
 
     Short delays count by themselves, and not once more as interruptions.
     """
-    found: dict[str, float] = {}
-    for table, counts in (
-        (INCIDENTS, and_(INCIDENTS.c.merged_into == 0, INCIDENTS.c.is_gone.is_(False))),
-        (RECURRENCES, RECURRENCES.c.kind != RecurrenceKind.INTERRUPTIONS),
+    found: dict[str, tuple[float, Bound]] = {}
+    kept = {column["name"] for column in inspect(connection).get_columns(INCIDENTS.name)}
+    exact = literal(BOUNDS.index(Bound.EXACT))
+    for table, bound, counts in (
+        # Stores of the first release say of no cost how sure it is.
+        (
+            INCIDENTS,
+            INCIDENTS.c.bound if "bound" in kept else exact,
+            and_(INCIDENTS.c.merged_into == 0, INCIDENTS.c.is_gone.is_(False)),
+        ),
+        (RECURRENCES, exact, RECURRENCES.c.kind != RecurrenceKind.INTERRUPTIONS),
     ):
         sums = (
-            select(RUNS.c.id, func.sum(table.c.cost_us))
+            select(RUNS.c.id, func.sum(table.c.cost_us), func.max(bound))
             .join_from(table, RUNS, RUNS.c.number == table.c.run)
             .where(counts)
             .group_by(RUNS.c.id)
         )
-        for run_id, cost_us in connection.execute(sums):
-            found[run_id] = found.get(run_id, 0.0) + float(cost_us)
+        for run_id, cost_us, at in connection.execute(sums):
+            before_us, before = found.get(run_id, (0.0, Bound.EXACT))
+            found[run_id] = before_us + float(cost_us), least_sure((before, BOUNDS[at]))
     return found
 
 

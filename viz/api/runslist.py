@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from chimbuko.causes.wording import Bound
 from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.provenance.manage.inventory import RunTotals, duration_us, totals_of_runs
 from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
@@ -49,6 +50,8 @@ class ListedRun(msgspec.Struct, frozen=True):
     anomalies: int | None
     lost_us: float | None
     """Core time that incidents and recurring findings cost, in µs."""
+    bound: Bound
+    """How sure that time is."""
     loss: float | None
     """Share of steps that were not analysed; null where none is known."""
     stored_bytes: int
@@ -97,6 +100,7 @@ class RunsList:
                     ranks=totals.ranks if totals else None,
                     anomalies=totals.anomalies if totals else None,
                     lost_us=totals.lost_us if totals else None,
+                    bound=totals.bound if totals else Bound.EXACT,
                     loss=totals.loss if totals else None,
                     stored_bytes=size,
                 )

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from chimbuko.causes.wording import Bound
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.compare.levels import level_of_mean
 from chimbuko.provenance.compare.profilemerging import merged
@@ -46,7 +47,7 @@ def run(random: np.random.Generator, slower: dict[int, float] | None = None) -> 
         )
         paths.append(PathProfile("heat", ("main", name), CALLS, us, level))
     ranks = [RankProfile("heat", rank, 40_000, int(anomalies[rank]), 0.0) for rank in range(4)]
-    incidents = Findings(3, 2e6 * random.exponential())
+    incidents = Findings(3, 2e6 * random.exponential(), Bound.ESTIMATED)
     recurring = Findings(1, 1e6 * random.exponential())
     return RunProfile("id", "run", "exclusive", 10**7, functions, paths, ranks, incidents, recurring)
 
@@ -94,6 +95,7 @@ def test_times_are_means_per_run_and_rates_of_all_calls() -> None:
     assert found.total.before_us == pytest.approx(sum(times_us[:2]) / 2)
     assert found.total.after_us == pytest.approx(times_us[2])
     assert found.before.calls == len(USUAL_US) * CALLS
+    assert (found.before.incidents.bound, found.before.recurring.bound) == (Bound.ESTIMATED, Bound.EXACT)
     assert found.before.rate.calls == 2 * len(USUAL_US) * CALLS
 
 

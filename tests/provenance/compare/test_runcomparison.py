@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimbuko.causes.wording import Bound
 from chimbuko.core.calls.functionnames import short_name
 from chimbuko.core.errors import ConfigError
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
@@ -182,7 +183,11 @@ def test_findings_that_cost_twice_as_much_are_named(before: RunProfile) -> None:
     dearer = dataclasses.replace(before, incidents=Findings(3, 2e6), recurring=Findings(1, 1e6))
     cheaper = dataclasses.replace(before, incidents=Findings(2, 0.9e6), recurring=Findings(1, 0.9e6))
     said = [line for line in sentences(compare(cheaper, dearer)) if " cost " in line]
-    assert said == ["Incidents cost 2.00 s instead of 900 ms (3 instead of 2)"]
+    assert said == ["Incidents cost 2 s instead of 900 ms (3 instead of 2)"]
+    unsure = dataclasses.replace(dearer, incidents=Findings(3, 2e6, Bound.LEAST))
+    assert "Incidents cost at least 2 s instead of 900 ms (3 instead of 2)" in sentences(
+        compare(cheaper, unsure)
+    )
     assert not [line for line in sentences(compare(before, before)) if " cost " in line]
 
 

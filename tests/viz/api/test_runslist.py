@@ -7,13 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from chimbuko.causes.wording import BOUNDS, Bound
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.store.engine import FIRST_RELEASE, close, open_for_writing
+from chimbuko.provenance.store.tables import INCIDENTS
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.runs.directory import new_run
 from chimbuko.viz.api.runslist import RunsList
 from tests.sample_records import make_batch
+
+TEXTS = ("kind", "call", "sentence")
 
 
 @pytest.mark.parametrize(
@@ -49,3 +53,28 @@ def test_a_recorded_trace_took_as_long_as_its_program(
     close(engine)
     (listed,) = RunsList(tmp_path).answer().runs
     assert listed.duration_us == duration_us
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["now", "first release"])
+def test_a_lost_time_is_as_sure_as_its_least_sure_part(tmp_path: Path, is_old: bool) -> None:
+    run = new_run(tmp_path / "run", ["./heat"], AnalysisConfig(), None)
+    engine = open_for_writing(run.store_url)
+    writer = Writer(engine, run.read_info().id)
+    writer.write_run(run.read_info())
+    writer.write([make_batch()])
+    columns = {
+        column.name: b"" if column.name == "details" else "" if column.name in TEXTS else 0
+        for column in INCIDENTS.columns
+    }
+    rows = [
+        columns | {"run": 1, "number": number, "is_gone": False, "cost_us": 1e6, "bound": BOUNDS.index(bound)}
+        for number, bound in ((1, Bound.ESTIMATED), (2, Bound.EXACT))
+    ]
+    with engine.begin() as connection:
+        connection.execute(INCIDENTS.insert(), rows)
+        if is_old:
+            connection.exec_driver_sql("ALTER TABLE incidents DROP COLUMN bound")
+            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{FIRST_RELEASE}'")
+    close(engine)
+    (listed,) = RunsList(tmp_path).answer().runs
+    assert (listed.lost_us, listed.bound) == (2e6, Bound.EXACT if is_old else Bound.ESTIMATED)

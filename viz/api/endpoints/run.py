@@ -15,6 +15,7 @@ from chimbuko.provenance.budget.budget import Budget
 from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.budget.steptimes import StepTimes, step_times
 from chimbuko.provenance.export.registry import FORMATS, Format
+from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter, Step
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import MOST_RANKS, RankText, parse_rank, rank_text
@@ -34,6 +35,7 @@ class Headline(msgspec.Struct, frozen=True):
     worst_severity_us: float
     worst_call: str | None
     worst_rank: str | None
+    """Rank on which the most costly incident began; without any, that of the worst call."""
 
 
 class RunAnswer(Answer, frozen=True, kw_only=True):
@@ -101,6 +103,10 @@ def _headline(run: ServedRun) -> Headline:
     worst = functions[0] if functions and functions[0].anomalies else None
     wanted = CallFilter(function=worst.name, program=worst.program) if worst else CallFilter()
     calls = run.provenance.calls.page(wanted, sort="severity_us", limit=1).calls
+    places = [(call.program, call.rank) for call in calls]
+    for incident in Incidents(run.provenance.reader).page(limit=1, with_ignored=False).incidents:
+        if incident.rank is not None:
+            places.insert(0, (incident.program, incident.rank))
     return Headline(
         anomalies=run.feed.status().anomalies,
         ranks_with_anomalies=run.feed.state.totals.sums.with_anomalies,
@@ -109,7 +115,7 @@ def _headline(run: ServedRun) -> Headline:
         worst_function=worst.name if worst else None,
         worst_severity_us=worst.severity_us if worst else 0.0,
         worst_call=calls[0].id if calls else None,
-        worst_rank=rank_text((calls[0].program, calls[0].rank)) if calls else None,
+        worst_rank=rank_text(places[0]) if places else None,
     )
 
 

@@ -1,7 +1,7 @@
 import { mount } from '../shared/api/http';
 import { quoted } from '../shared/asking/commands';
-import { lengthOf, runsAnswer, stateOf } from '../shared/names/runs';
-import { duration, exact, percent, plural, wallClock } from '../shared/units/units';
+import { lengthOf, runsAnswer, stateOf, totalsOf } from '../shared/names/runs';
+import { percent, plural, wallClock } from '../shared/units/units';
 import { addressOf, follow, view } from '../shared/address/address';
 import { runs } from './comparison';
 import { copy } from '../shared/session/page';
@@ -50,9 +50,7 @@ function cells(run: ListedRun) {
     stateOf(run),
     wallClock(run.started_us),
     lengthOf(run),
-    run.ranks === null ? 'unknown' : exact(run.ranks),
-    run.lost_us === null ? 'unknown' : duration(run.lost_us),
-    run.anomalies === null ? 'unknown' : exact(run.anomalies),
+    ...totalsOf(run),
     percent(run.loss),
     run.is_this ? 'shown here' : <Actions run={run} />,
   ];

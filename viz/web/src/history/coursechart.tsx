@@ -66,7 +66,7 @@ export function CourseChart({ history, quantity, own, open }: Props) {
           {changes.map((change) => (
             <line
               key={change.at}
-              class={change.is_slower ? 'change slower' : 'change'}
+              class={`change ${change.is_slower ? 'slower' : 'faster'}`}
               x1={x(change.at) - step / 2}
               x2={x(change.at) - step / 2}
               y1={TOP}
@@ -82,7 +82,7 @@ export function CourseChart({ history, quantity, own, open }: Props) {
               <circle key={at} class={at === own ? 'run own' : runs[at]?.is_good ? 'run' : 'run left-out'} cx={x(at)} cy={y(value)} r={at === own ? 4 : 2.2} />
             ),
           )}
-          {runs.map((run, at) => (run.version.length === 0 ? null : <path key={run.id} class="version" d={`M${x(at)} ${foot + 3}l4 8h-8z`} />))}
+          {runs.map((run, at) => (run.version.length === 0 ? null : <path key={run.id} class="version" d={`M${x(at) - 1.5} ${foot + 3}h3v9h-3z`} />))}
         </MarkChart>
       )}
     </div>

@@ -1,7 +1,8 @@
 import { CourseChart } from './coursechart';
 import { answer, historyRequest } from './history';
 import { historyAnswer, ordered, sidesOf, valueText } from './model/course';
-import { go } from '../shared/address/address';
+import { mount } from '../shared/api/http';
+import { addressOf, follow, go } from '../shared/address/address';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import { percent, plural, wallClock } from '../shared/units/units';
@@ -49,7 +50,7 @@ export function HistoryPage() {
                 own={found.this}
                 open={(at) => {
                   const change = nearest(found.history as SeriesHistory, at);
-                  if (change !== undefined) compareAround(found, change);
+                  if (change !== undefined) comparing(found, change)?.go();
                 }}
               />
             </Panel>
@@ -64,25 +65,37 @@ export function HistoryPage() {
 const nearest = (history: SeriesHistory, at: number): SeriesChange | undefined =>
   history.changes.filter((change) => change.at <= at).at(-1) ?? history.changes[0];
 
-function compareAround(found: HistoryAnswer, change: SeriesChange): void {
+/** Address of the comparison around a change, and the way there; a run of its own has another page. */
+function comparing(found: HistoryAnswer, change: SeriesChange): { href: string; go: (event?: MouseEvent) => void } | null {
   const sides = sidesOf(found, change);
-  if (sides !== null) go({ page: 'compare', call: null, ...sides });
+  if (sides === null || (sides.run !== undefined && mount === '')) return null;
+  const view = { page: 'compare', call: null, ...sides } as const;
+  const href = addressOf(view);
+  if (sides.run !== undefined) return { href, go: (event) => event ?? location.assign(href) };
+  return { href, go: (event) => (event === undefined ? go(view) : follow(event, view)) };
 }
 
 function ChangesPanel({ found, changes }: { found: HistoryAnswer; changes: readonly SeriesChange[] }) {
   return (
     <Panel name="series-changes" title="Changes" summary={plural(changes.length, 'change')} asks={{ json: historyRequest }}>
-      <p class="unit">{found.history?.title}</p>
+      <p class="unit">{found.history?.title}. Below, a dot is a run: ○ left out, ◉ this one. Dashed: a change, to which a click leads; ▮ another version.</p>
       {changes.length === 0 ? (
         <Empty>A change is told when the runs since lie further from those before than the noise of the series explains.</Empty>
       ) : (
         <ul>
-          {[...changes].reverse().map((change) => (
-            <li key={change.at} data-change={change.at}>
-              <span class={change.is_slower ? 'abnormal' : undefined}>{change.is_slower ? '▲' : '▼'}</span> {change.sentence}{' '}
-              {sidesOf(found, change) !== null && <button onClick={() => compareAround(found, change)}>Compare before and after</button>}
-            </li>
-          ))}
+          {[...changes].reverse().map((change) => {
+            const compared = comparing(found, change);
+            return (
+              <li key={change.at} data-change={change.at}>
+                <span class={change.is_slower ? 'abnormal' : 'sign faster'}>{change.is_slower ? '▲' : '▼'}</span> {change.sentence}{' '}
+                {compared !== null && (
+                  <a href={compared.href} onClick={compared.go}>
+                    Compare before and after
+                  </a>
+                )}
+              </li>
+            );
+          })}
         </ul>
       )}
     </Panel>
@@ -90,6 +103,7 @@ function ChangesPanel({ found, changes }: { found: HistoryAnswer; changes: reado
 }
 
 function NodesPanel({ history }: { history: SeriesHistory }) {
+  const isTroubled = history.nodes.some((one) => Object.keys(one.troubles).length > 0);
   return (
     <Panel name="slow-nodes" title="Nodes that are slow again and again" summary={plural(history.nodes.length, 'node')} asks={{ json: historyRequest }}>
       <Table
@@ -98,16 +112,20 @@ function NodesPanel({ history }: { history: SeriesHistory }) {
           { heading: 'function' },
           { heading: 'slower in', isNumber: true },
           { heading: 'by', isNumber: true },
-          { heading: 'incidents there' },
+          ...(isTroubled ? [{ heading: 'incidents there' }] : []),
         ]}
         rows={history.nodes.map((one) => [
           one.node,
           one.function,
           `${one.slower} of ${plural(one.runs, 'run')}`,
           percent(one.share),
-          Object.entries(one.troubles)
-            .map(([cause, runs]) => `${cause} in ${plural(runs, 'run')}`)
-            .join(', '),
+          ...(isTroubled
+            ? [
+                Object.entries(one.troubles)
+                  .map(([cause, runs]) => `${cause} in ${plural(runs, 'run')}`)
+                  .join(', '),
+              ]
+            : []),
         ])}
       />
     </Panel>

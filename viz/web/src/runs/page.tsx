@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { folderAnswer, folderNews, lengthOf, stateOf } from '../shared/names/runs';
-import { bytes, duration, exact, wallClock } from '../shared/units/units';
+import { folderAnswer, folderNews, lengthOf, stateOf, totalsOf } from '../shared/names/runs';
+import { bytes, wallClock } from '../shared/units/units';
 import { AppearanceChoice } from '../shared/parts/appearancechoice';
 import { lettersAct } from '../shared/session/settings';
 import { answer, comparison, lost, missing, pageOf, shown, text, tick, ticked, trouble } from './runs';
@@ -140,15 +140,15 @@ function Row({ run }: { run: ListedRun }) {
       </td>
       <td>{wallClock(run.started_us).slice(0, 16)}</td>
       <td class="number">{lengthOf(run)}</td>
-      <td class="number">{known(run.ranks, exact)}</td>
-      <td class="number">{run.ranks === 0 ? '–' : known(run.lost_us, duration)}</td>
-      <td class="number">{run.ranks === 0 ? '–' : known(run.anomalies, exact)}</td>
+      {totalsOf(run).map((text, at) => (
+        <td key={at} class="number">
+          {text}
+        </td>
+      ))}
       <td class="number">{bytes(run.stored_bytes)}</td>
     </tr>
   );
 }
-
-const known = (value: number | null, format: (value: number) => string): string => (value === null ? 'unknown' : format(value));
 
 function Nothing() {
   if ((answer.value?.runs.length ?? 0) > 0)

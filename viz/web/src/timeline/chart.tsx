@@ -9,7 +9,7 @@ import { linesIn } from './model/selection';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, tellingArrows, type Arrow, type RibbonMark, type Spot } from './model/lines';
 import { LABEL, publishedLines, publishedOf, type PublishedFinding, type PublishedMark } from './model/published';
 import { arrowLines, ribbonLines, spotLines } from './model/timelinewords';
-import { columnUnit, fixed, inUnit, wallTime } from '../shared/units/units';
+import { clock, fixed, wallTime } from '../shared/units/units';
 import type { Range } from '../shared/address/model/ranges';
 import { go, view } from '../shared/address/address';
 import { wording } from '../calls/calls';
@@ -309,7 +309,7 @@ function tick(time: number, x: number, length: number): { x: number; text: strin
   // Seconds, with as many decimals as neighbouring ticks need to differ: one unit along the axis.
   const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(1, length) / 1e6))));
   if (wallTimes.value) return { x, text: wallTime(zero_us.value + time, decimals) };
-  return { x, text: length >= 120e6 ? inUnit(time, columnUnit([time])) : `${fixed(time / 1e6, decimals)} s` };
+  return { x, text: length >= 120e6 ? clock(time) : `${fixed(time / 1e6, decimals)} s` };
 }
 
 function wordsOf({ spot, arrow, mark, found, band }: Under): readonly string[] | null {

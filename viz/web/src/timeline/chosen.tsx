@@ -24,7 +24,7 @@ export function Chosen() {
   const spot = timeline.chosen.value;
   const all = timeline.found.value.value;
   return (
-    <Panel name="chosen" title="Selected call" summary={call === null ? 'None.' : `Call ${call}.`}>
+    <Panel name="chosen" title={call === null ? 'Abnormal calls' : 'Selected call'} summary={call === null ? 'None.' : `Call ${call}.`}>
       <p class="hint" data-source>
         {all !== null && sourceText(all)}
       </p>

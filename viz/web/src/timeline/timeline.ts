@@ -53,8 +53,10 @@ export const partners = computed<RankKey[]>(() => {
   return (chosen.length > 0 ? chosen : (few.value.value ?? [])).filter((one) => one !== mainRank.value);
 });
 
-/** Ranks that are shown: the main one, its partners, and the rank of the selected call. */
+/** Ranks that are shown: all of few in their order, or the main one, its partners, and the rank of the selected call. */
 export const ranks = computed<RankKey[]>(() => {
+  const all = view.value.partners.length > 0 ? [] : (few.value.value ?? []);
+  if (all.includes(mainRank.value)) return all;
   const shown = new Set([mainRank.value, ...partners.value, rankOf(view.value.call) ?? mainRank.value]);
   return [...shown].slice(0, MOST_PARTNERS + 1);
 });

@@ -44,17 +44,27 @@ export function ordered(history: SeriesHistory): SeriesQuantity[] {
   return [...history.quantities].sort((one, other) => Number(changed.has(other.name)) - Number(changed.has(one.name)));
 }
 
-/** Sides of the comparison around a change, as folders joined by /; null where this run is on neither side, or nothing to compare with is left. */
-export function sidesOf({ history, this: own, folders }: HistoryAnswer, change: SeriesChange): { compare: string; also: string } | null {
+/** Comparison around a change: its sides as folders joined by /, and the run whose page it is where that is another one. */
+export interface Sides {
+  run?: string;
+  compare: string;
+  also: string;
+}
+
+/** Comparison around a change, on the page of this run if it is on either side; null where too few runs are left. */
+export function sidesOf({ history, this: own, folders }: HistoryAnswer, change: SeriesChange): Sides | null {
   if (history == null || own === null) return null;
   const [begin, end] = boundsOf(history, change);
   const usable = (from: number, to: number): string[] =>
     folders.slice(from, to).filter((folder, at) => folder !== '' && from + at !== own && history.runs[from + at]?.is_good);
   const before = usable(begin, change.at).slice(-MOST_COMPARED);
   const after = usable(change.at, end).slice(0, MOST_COMPARED);
-  if (own >= change.at && own < end) return before.length === 0 ? null : { compare: before.join('/'), also: after.slice(0, MOST_COMPARED - 1).join('/') };
-  if (own < begin || own >= change.at || after.length === 0) return null;
-  return { compare: after.join('/'), also: before.slice(1 - MOST_COMPARED).join('/') };
+  if (own < begin || own >= end) {
+    const run = history.runs.find(({ is_good }, at) => is_good && at >= change.at && folders[at] === after[0])?.id;
+    return before.length === 0 || run === undefined ? null : { run, compare: before.join('/'), also: after.slice(1).join('/') };
+  }
+  if (own >= change.at) return before.length === 0 ? null : { compare: before.join('/'), also: after.slice(0, MOST_COMPARED - 1).join('/') };
+  return after.length === 0 ? null : { compare: after.join('/'), also: before.slice(1 - MOST_COMPARED).join('/') };
 }
 
 function boundsOf(history: SeriesHistory, change: SeriesChange): [number, number] {
@@ -65,7 +75,9 @@ function boundsOf(history: SeriesHistory, change: SeriesChange): [number, number
 
 /** First sentence of the page. */
 export function historyAnswer(history: SeriesHistory): string {
-  const runs = plural(history.runs.length, 'run');
-  if (history.changes.length === 0) return `${runs} of ${history.series}: nothing has changed, as far as their noise allows to say.`;
-  return `${runs} of ${history.series}: ${plural(history.changes.length, 'change')}.`;
+  const of = `${plural(history.runs.length, 'run')} of ${history.series}`;
+  const last = history.changes.at(-1);
+  if (last === undefined) return `${of}: nothing has changed, as far as their noise allows to say.`;
+  const [told] = last.sentence.replace(/^S/, 's').split(/;|\.$/);
+  return `${of}: ${plural(history.changes.length, 'change')}, the last ${told}.`;
 }

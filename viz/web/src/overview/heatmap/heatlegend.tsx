@@ -21,7 +21,7 @@ export function HeatLegend({ grid, size, bins, toCome }: Props) {
   return (
     <p class="heat-legend">
       <span data-cell-size title={grid.nodes.length > 0 ? 'Rows are of whole nodes' : undefined}>
-        row = {plural(size.ranks, 'rank')}, column = {plural(size.steps, 'step')}
+        cell = {plural(size.ranks, 'rank')} × {plural(size.steps, 'step')}
         {!isGrouped && size.steps > 1 && ', shows the worst'}
         {isGrouped && ', shows'}
       </span>

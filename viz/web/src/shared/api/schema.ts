@@ -1938,6 +1938,7 @@ export interface components {
             ranks: number | null;
             anomalies: number | null;
             lost_us: number | null;
+            bound: components["schemas"]["Bound"];
             loss: number | null;
             stored_bytes: number;
         };
@@ -2007,6 +2008,7 @@ export interface components {
         Findings: {
             number: number;
             cost_us: number;
+            bound: components["schemas"]["Bound"];
         };
         /**
          * WholeChange

@@ -1,6 +1,6 @@
 /** Runs of a folder, in words. */
 
-import { clock, duration } from '../units/units';
+import { duration, exact, sign } from '../units/units';
 import type { ListedRun } from '../api/types';
 
 /** State of a run, with the exit code of its application. */
@@ -10,8 +10,15 @@ export function stateOf({ state, exit_code }: ListedRun): string {
 
 /** Length of a run so far; empty where it is not known. */
 export function lengthOf({ duration_us }: ListedRun): string {
-  if (duration_us === null) return '';
-  return duration_us < 60e6 ? duration(duration_us) : clock(duration_us);
+  return duration_us === null ? '' : duration(duration_us);
+}
+
+const known = (value: number | null, format: (value: number) => string): string => (value === null ? 'unknown' : format(value));
+
+/** Ranks, time lost and anomalies of a run in a list; of a run that no rank has reported in yet, nothing is said. */
+export function totalsOf({ ranks, lost_us, bound, anomalies }: ListedRun): [ranks: string, lost: string, anomalies: string] {
+  if (ranks === 0) return ['0', '–', '–'];
+  return [known(ranks, exact), known(lost_us, (us) => sign(bound) + duration(us)), known(anomalies, exact)];
 }
 
 /** First sentence of the list of runs to compare with. */

@@ -46,22 +46,24 @@ export function inUnit(us: number, unit: DurationUnit): string {
   return unit === 'clock' ? clock(us) : digits(us / DIVISOR[unit]);
 }
 
+/** Format a duration as sentences of the server do: 212 µs, 142 s, 16 min 40 s, 3 h 58 min, 1,234 h. */
 export function duration(us: number): string {
-  const unit = durationUnit(us);
-  return unit === 'clock' ? clock(us) : `${inUnit(us, unit)} ${unit}`;
-}
-
-/** Format a lost time as sentences of the server do: seconds up to an hour. */
-function lostTime(us: number): string {
-  const unit = lostUnit([us]);
-  return unit === 'clock' ? clock(us) : `${inUnit(us, unit)} ${unit}`;
+  const size = Math.abs(us);
+  if (size < 999.5e6) {
+    const unit = size < 59.95e6 ? durationUnit(us) : 's';
+    return `${inUnit(us, unit)} ${unit}`;
+  }
+  const sign = us < 0 ? MINUS : '';
+  const minutes = Math.round(size / 60e6);
+  if (size < 3599.5e6) return `${sign}${Math.floor(Math.round(size / 1e6) / 60)} min ${Math.round(size / 1e6) % 60} s`;
+  return sign + (minutes < 6000 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${exact(size / 3600e6)} h`);
 }
 
 /** How sure a lost time is, before its number in a column. */
 export const sign = (bound: Bound = 'exact'): string => ({ exact: '', estimated: '≈ ', 'at least': '≥ ' })[bound];
 
 /** Format a lost time in a sentence with how sure it is. */
-export const bounded = (us: number, bound: Bound = 'exact'): string => `${bound === 'at least' ? 'at least ' : sign(bound)}${lostTime(us)}`;
+export const bounded = (us: number, bound: Bound = 'exact'): string => `${bound === 'at least' ? 'at least ' : sign(bound)}${duration(us)}`;
 
 /** Parse a duration such as `5 ms`, `200us` or `1.5 s` to µs; without a unit, it is in milliseconds. */
 export function parseDuration(text: string): number | null {

@@ -107,15 +107,15 @@ export function rangeText(first: number, last: number, zero_us: number): string 
   return `${fixed(from / 1e6, decimals)}–${fixed(to / 1e6, decimals)} s`;
 }
 
-/** First sentence of the page, where no recorded call is selected. */
-export function sceneAnswer(ranks: readonly RankSpans[], shown: Range, wording: Wording): string {
-  const main = ranks[0] as RankSpans;
-  const name = `Rank ${numbered(main.rank, wording.programs)}`;
-  const abnormal = abnormalIn([main], shown);
-  const worst = abnormal[0]?.call;
+/** First sentence of the page, where no recorded call is selected: the worst call of all ranks that are shown. */
+export function sceneAnswer(ranks: readonly RankSpans[], shown: Range, { programs }: Wording): string {
+  const [first, ...others] = ranks;
+  const name = others.length === 0 ? `Rank ${numbered(first?.rank ?? '0:0', programs)}` : plural(ranks.length, 'rank');
+  const abnormal = abnormalIn(ranks, shown);
+  const [worst] = abnormal;
   if (worst === undefined) return `${name}: no abnormal call in this time.`;
-  const found = `${exact(abnormal.length)} abnormal ${abnormal.length === 1 ? 'call' : 'calls'}`;
-  return `${name}: ${found}; the worst is ${shorten(worst.function, 40).text}, ${duration(worst.severity_us)} lost.`;
+  const where = others.length === 0 ? '' : ` on rank ${numbered(worst.rank, programs)}`;
+  return `${name}: ${plural(abnormal.length, 'abnormal call')}; the worst is ${shorten(worst.call.function, 40).text}${where}, ${duration(worst.call.severity_us)} lost.`;
 }
 
 export interface Abnormal {

@@ -13,7 +13,7 @@ const change = (at: number, ...names: string[]): SeriesChange => ({
   version: [],
   nodes: [],
   reverted_at: null,
-  sentence: 'Since then.',
+  sentence: 'Since run-4 (2026-01-05): wall time +100 % (1 s → 2 s); with it io +90 %.',
 });
 const history: SeriesHistory = {
   series: 'heat2d',
@@ -51,10 +51,14 @@ describe('the comparison around a change', () => {
   const sides = (own: number | null) => sidesOf(found(own), history.changes[0] as SeriesChange);
   test('is of good runs before it with this one and others after it', () => expect(sides(6)).toEqual({ compare: 'run-0/run-1/run-3', also: 'run-4/run-5' }));
   test('is of runs after it where this one is before', () => expect(sides(3)).toEqual({ compare: 'run-4/run-5/run-6', also: 'run-0/run-1' }));
+  test('is on the page of a run after it where this one is beyond the next change', () => {
+    const later = { ...history, changes: [change(4, 'wall'), change(6, 'wall')] };
+    expect(sidesOf({ ...found(7), history: later }, later.changes[0] as SeriesChange)).toEqual({ run: '4', compare: 'run-0/run-1/run-3', also: 'run-5' });
+  });
   test('is none where this run is not there', () => expect(sides(null)).toBeNull());
 });
 
 test('the first sentence counts runs and changes', () => {
-  expect(historyAnswer(history)).toBe('8 runs of heat2d: 1 change.');
+  expect(historyAnswer(history)).toBe('8 runs of heat2d: 1 change, the last since run-4 (2026-01-05): wall time +100 % (1 s → 2 s).');
   expect(historyAnswer({ ...history, changes: [] })).toContain('nothing has changed');
 });

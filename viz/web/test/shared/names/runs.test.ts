@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { comparisonOf, folderAnswer, folderNews, found, lengthOf, runsAnswer, stateOf, toggled } from '../../../src/shared/names/runs';
+import { comparisonOf, folderAnswer, folderNews, found, lengthOf, runsAnswer, stateOf, toggled, totalsOf } from '../../../src/shared/names/runs';
 import type { ListedRun } from '../../../src/shared/api/types';
 
 const run: ListedRun = {
@@ -18,6 +18,7 @@ const run: ListedRun = {
   exit_code: 0,
   ranks: 4,
   lost_us: 2e6,
+  bound: 'exact',
   stored_bytes: 1e5,
   anomalies: 9,
   loss: 0,
@@ -28,8 +29,15 @@ test('how a run ended, and how long it took', () => {
   expect(stateOf({ ...run, exit_code: null })).toBe('finished');
   expect(stateOf({ ...run, state: 'running', exit_code: null })).toBe('running');
   expect(lengthOf(run)).toBe('4 s');
-  expect(lengthOf({ ...run, duration_us: 3_700e6 })).toBe('1:01:40');
+  expect(lengthOf({ ...run, duration_us: 3_700e6 })).toBe('1 h 2 min');
   expect(lengthOf({ ...run, duration_us: null })).toBe('');
+});
+
+test('what is estimated, the least, not known, and not there yet look different from what is exact', () => {
+  expect(totalsOf(run)).toEqual(['4', '2 s', '9']);
+  expect((['estimated', 'at least'] as const).map((bound) => totalsOf({ ...run, bound })[1])).toEqual(['≈ 2 s', '≥ 2 s']);
+  expect(totalsOf({ ...run, ranks: null, lost_us: null, anomalies: null })).toEqual(['unknown', 'unknown', 'unknown']);
+  expect(totalsOf({ ...run, ranks: 0, lost_us: 0, anomalies: 0 })).toEqual(['0', '–', '–']);
 });
 
 test('the list says how many there are beside this one', () => {

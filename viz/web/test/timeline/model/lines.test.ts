@@ -144,8 +144,9 @@ describe('words', () => {
   });
 
   test('of the page', () => {
-    expect(sceneAnswer([own, other], [0, 1000], wording)).toBe('Rank 1: 1 abnormal call; the worst is relax, 60 µs lost.');
-    expect(sceneAnswer([own, other], [300, 1000], wording)).toBe('Rank 1: no abnormal call in this time.');
+    expect(sceneAnswer([own], [0, 1000], wording)).toBe('Rank 1: 1 abnormal call; the worst is relax, 60 µs lost.');
+    expect(sceneAnswer([own, other], [0, 1000], wording)).toBe('2 ranks: 2 abnormal calls; the worst is relax on rank 1, 60 µs lost.');
+    expect(sceneAnswer([own], [300, 1000], wording)).toBe('Rank 1: no abnormal call in this time.');
     const worst = abnormalIn([own, other], [0, 1000]);
     expect(worst.map(({ id }) => id)).toEqual(['0:1:1:9', '0:2:1:9']);
     expect(worst.map(({ call }) => call.function)).toEqual(['relax', 'relax']);

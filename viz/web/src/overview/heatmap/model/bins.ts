@@ -30,7 +30,7 @@ export const lostOfCode = (code: number): number => (code === 0 ? 0 : 2 ** ((cod
 export function binsOf(measure: Measure, most: number, isSum = false): Bins {
   if (measure === 'anomalies' && !isSum) return BY_COUNT;
   if (most === 0) return { names: [], of: () => 0 };
-  const begins = lostBegins(lostOfCode(most));
+  const begins = beginsUpTo(lostOfCode(most), isSum ? SUM_STEPS : STEPS);
   const of = (code: number): number => binIn(begins, lostOfCode(code));
   if (measure === 'anomalies') {
     const names = begins.map((from, at) => (at === begins.length - 1 ? `${count(from)}+` : `${count(from)}–${count(begins[at + 1] as number)}`));
@@ -51,12 +51,20 @@ function rangeOf(from: number, to: number, next: number | undefined): string {
   return `${inUnit(from, unit)}–${next !== undefined && durationUnit(next) === unit ? inUnit(to, unit) : duration(to)}`;
 }
 
-/** Begins of the five upper bins of times, by the largest time: 1, 3, 10, 30 µs and so on. */
-function lostBegins(most_us: number): number[] {
-  const power = Math.max(4, Math.floor(Math.log10(Math.max(1, most_us)) * 2 + 0.05));
+/** Round numbers of each decade at which bins begin; sums over many ranks lie closer together. */
+const STEPS = [1, 3] as const;
+const SUM_STEPS = [1, 2, 5] as const;
+
+/** Begins of the five upper bins, by the largest value: 1, 3, 10, 30 µs and so on. */
+function beginsUpTo(most: number, steps: readonly number[]): number[] {
+  // The values of a code are up to an eighth above it.
+  const highest = Math.max(1, most * 1.12);
+  const decade = Math.floor(Math.log10(highest));
+  const inDecade = steps.filter((step) => highest >= step * 10 ** decade).length;
+  const last = Math.max(4, decade * steps.length + inDecade - 1);
   return [4, 3, 2, 1, 0].map((below) => {
-    const halves = power - below;
-    return 10 ** Math.floor(halves / 2) * (halves % 2 === 0 ? 1 : 3);
+    const at = last - below;
+    return 10 ** Math.floor(at / steps.length) * (steps[at % steps.length] as number);
   });
 }
 

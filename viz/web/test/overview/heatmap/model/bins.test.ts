@@ -23,10 +23,10 @@ test.each([
 
 test('sums of anomalies are told apart by round numbers up to the largest', () => {
   const bins = binsOf('anomalies', codeOf(4000), true);
-  expect(bins.names).toEqual(['<30', '30–100', '100–300', '300–1,000', '1,000–3,000', '3,000+']);
-  expect(bins.names[bins.of(codeOf(250))]).toBe('100–300');
+  expect(bins.names).toEqual(['<100', '100–200', '200–500', '500–1,000', '1,000–2,000', '2,000+']);
+  expect(bins.names[bins.of(codeOf(250))]).toBe('200–500');
   const few = binsOf('anomalies', codeOf(3), true);
-  expect(few.names[few.of(codeOf(1))]).toBe('1–3');
+  expect(few.names[few.of(codeOf(1))]).toBe('1–2');
 });
 
 describe('times', () => {
