@@ -40,7 +40,7 @@ def test_the_map_is_the_database(page: Page, cells: Cells) -> None:
 
 def test_the_map_says_what_a_cell_is(page: Page) -> None:
     words = page.locator("[data-cell-size]").inner_text()
-    assert words == "row = 1 rank, column = 1 step"
+    assert words == "cell = 1 rank × 1 step"
 
 
 def test_zero_unknown_and_counts_have_colours_of_their_own(page: Page, cells: Cells) -> None:

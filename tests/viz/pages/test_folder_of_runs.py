@@ -146,7 +146,7 @@ def test_the_list_has_live_runs_first_and_says_how_each_is(page: Page) -> None:
     assert page.locator("[data-answer]").inner_text() == "3 runs; 1 is running."
     cells = [cell.inner_text() for cell in page.locator("tr[data-run='heat 1'] td").all()]
     assert cells[1:4] == ["heat 1", r"heat\u202e2d", "finished, exit 0"]
-    assert cells[5:7] == ["2:05", "5"]
+    assert cells[5:7] == ["125 s", "5"]
     assert cells[8] == "128"
     failed = page.locator("tr[data-run=etl] td").all_inner_texts()
     assert failed[2:4] == ["etl", "finished, exit 1"]

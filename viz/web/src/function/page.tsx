@@ -21,12 +21,12 @@ import type { Distribution, FunctionStatistics } from '../shared/api/types';
 export function FunctionPage() {
   const name = view.value.function;
   const up = { page: 'overview', function: '', program: null } as const;
-  const failure = name === '' ? 'No function is selected whose runtimes could stand here. Press / and type part of its name.' : known.error.value;
+  const failure = name === '' ? 'No function is selected whose runtimes could stand here. Press / and type part of its name' : known.error.value;
   if (failure !== null && known.value.value === null) {
     return (
       <main class="function-page">
         <Empty command={functionsCommand}>
-          {failure}{' '}
+          {failure}.{' '}
           <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
             Back to the run
           </a>

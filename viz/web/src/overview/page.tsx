@@ -20,6 +20,9 @@ const USEFUL = 'first-useful-paint';
 /** Number of rows up to which the heat map takes no more room than they need. */
 const FEW_ROWS = 8;
 
+/** Most rows that the heat map of a run with next to no steps takes room for. */
+const MOST_ROWS = 12;
+
 /** Number of steps below which a chart over steps says next to nothing. */
 const FEW_STEPS = 3;
 
@@ -37,16 +40,16 @@ export function Overview() {
   }, [isUseful]);
   return (
     <main class="overview">
-      <BudgetBar />
       <h1 class="answer" data-answer>
         <Sentence text={headline.value} />
       </h1>
+      <BudgetBar />
       {known === null && run.error.value !== null ? (
         <Empty>Nothing can be shown until the server answers.</Empty>
       ) : (
         <div
           class="overview-panels"
-          style={{ '--map-rows': grid.value?.rows ?? 0 }}
+          style={{ '--map-rows': Math.min(MOST_ROWS, grid.value?.rows ?? 0) }}
           data-few={isFew ? 'yes' : undefined}
           data-brief={isBrief ? 'yes' : undefined}
           data-quiet={isQuiet ? 'yes' : undefined}
