@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 RECORDED = ROOT / "tests" / "data" / "heat4.tar.xz"
 SIZE = {"width": 1280, "height": 600}
-HEADER = {"x": 0, "y": 0, "width": 1280, "height": 132}
+HEADER = {"x": 0, "y": 0, "width": 1280, "height": 110}
 EXPLAINED = "relax_block*"
 """The worst call of this function is the one that the guide explains."""
 
