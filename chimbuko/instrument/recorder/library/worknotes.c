@@ -2,6 +2,8 @@
  * thread has had no event for so long: what lies between is of one call's own code. */
 #include "recorder.h"
 
+#include <string.h>
+
 static __thread __attribute__((tls_model("initial-exec"))) struct work_reader own;
 static __thread __attribute__((tls_model("initial-exec"))) struct work last_work;
 static unsigned known[WORK_COUNTS];
