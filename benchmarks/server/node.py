@@ -98,6 +98,8 @@ class NodeResult:
     findings_per_s: float
     not_merged: int
     not_stored: int
+    end_s: float
+    """From the last message of the agents until all was stored, and the services had ended."""
     driver_lag_p99_ms: float
     wire_bytes_per_s: float
     """Between agents and broker, both ways."""
@@ -256,11 +258,13 @@ def measure(
         driver = NodeDriver(url, agents, load, periods, findings_per_s, sample, period_s)
         with on_cores(for_agents):
             driver.run()
+        ending_s = time.monotonic()
         frames = broker.read(KEYS.frames, b"0", MOST_FRAMES)
         assert ask_to_end(broker)
         broker.client.close()
         if services.process.wait(300):
             raise SystemExit("the services did not end in order")
+        end_s = time.monotonic() - ending_s
         with open_run(services.run) as provenance:
             stored = provenance.calls.count(CallFilter())
         store_bytes = services.run.store_path.stat().st_size
@@ -286,6 +290,7 @@ def measure(
         findings_per_s=driver.findings / elapsed_s,
         not_merged=driver.not_merged,
         not_stored=driver.findings - stored,
+        end_s=end_s,
         driver_lag_p99_ms=1e3 * percentile(traffic.lags_s, 0.99),
         wire_bytes_per_s=(bytes_after - bytes_before) / elapsed_s,
         frame_bytes_per_s=bytes_per_s(frames),
@@ -304,13 +309,14 @@ def delays_table(result: NodeResult) -> str:
     """How long things take, and whether all arrived."""
     heads = (
         *("messages/s", "findings/s", "model p50 ms", "p99 ms", "store p50 ms", "p99 ms"),
-        *("messages lost", "findings lost", "driver late, p99 ms"),
+        *("messages lost", "findings lost", "end s", "driver late, p99 ms"),
     )
     row = (
         *(f"{rate:,.0f}" for rate in (result.messages_per_s, result.findings_per_s)),
         *(f"{ms:,.0f}" for ms in (result.model_p50_ms, result.model_p99_ms)),
         *(f"{ms:,.0f}" for ms in (result.store_p50_ms, result.store_p99_ms)),
         *(f"{lost:,}" for lost in (result.not_merged, result.not_stored)),
+        f"{result.end_s:.1f}",
         f"{result.driver_lag_p99_ms:,.0f}",
     )
     return table(heads, [row])

@@ -46,7 +46,8 @@ def contents(path: Path) -> bytes:
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > MOST_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-        return file.read(MOST_BYTES)
+        # A size would be allocated, whatever the file has: too much where address space is limited.
+        return file.read()
 
 
 def is_own_folder(folder: Path) -> bool:

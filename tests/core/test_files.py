@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,13 @@ def test_what_is_no_file_of_a_bearable_size_is_not_read(tmp_path: Path) -> None:
         with pytest.raises(OSError):
             contents(path)
     assert contents(file) == b"text"
+
+
+def test_a_small_file_takes_little_memory_to_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"text")
+    tracemalloc.start()
+    try:
+        contents(tmp_path / "file")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
