@@ -98,7 +98,7 @@ class GuardStarter:
         set_oom_score(oom_score(Sacrifice.GUARD), self._pid)
 
     def wait(self, timeout_s: float = READY_S) -> None:
-        """Wait until there is a guard: before the application is started.
+        """Wait until there is a guard, before the application is started: that or another, if it was killed.
 
         Raises
         ------
@@ -107,10 +107,11 @@ class GuardStarter:
         """
         end_s = time.monotonic() + timeout_s
         while guard_of(self._options.folder) is None:
-            if time.monotonic() > end_s or self._has_failed():
+            if time.monotonic() > end_s:
                 raise ServiceError(
                     f"{self._options.folder}: no guard of the streams started (its log is {self._log})"
                 )
+            self.ensure()
             time.sleep(0.005)
 
     def stop(self, timeout_s: float = STOP_S) -> bool:

@@ -31,6 +31,7 @@ from chimbuko.capture.follow.steps import DATA, StepIndex
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.runtime.process.signals import END
 from tests.capture.follow.streams import STEP_BYTES, events, opened, wait_until, write_step
+from tests.integration.conftest import children
 from tests.patience import PATIENCE_S
 
 STEPS = 40
@@ -95,6 +96,19 @@ def guarded(folder: Path) -> int:
     pid = guard_of(folder)
     assert pid is not None
     return pid
+
+
+def test_a_guard_that_is_killed_as_it_starts_has_another_after_it(folder: Path, tmp_path: Path) -> None:
+    """On many nodes nobody else of this node would read its streams."""
+    before = set(children(os.getpid()))
+    starter = GuardStarter(Options(str(folder), LIMITS), tmp_path / "guard.log")
+    starter.begin()
+    (first,) = set(children(os.getpid())) - before
+    os.kill(first, signal.SIGKILL)
+    starter.wait()
+    second = guarded(folder)
+    assert second != first
+    os.kill(second, signal.SIGKILL)
 
 
 def test_unread_streams_stay_within_their_limit(folder: Path, guard: Starter, tmp_path: Path) -> None:
