@@ -10,8 +10,8 @@ import pytest
 from chimbuko.causes.wording import BOUNDS, Bound
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.provenance.store.engine import FIRST_RELEASE, close, open_for_writing
-from chimbuko.provenance.store.tables import INCIDENTS
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.store.tables import FIRST_RELEASE, INCIDENTS
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.runs.directory import new_run
 from chimbuko.viz.api.runslist import RunsList
