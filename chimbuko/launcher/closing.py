@@ -11,7 +11,6 @@ from chimbuko.core.errors import ChimbukoError
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.summary import Result, summarize
 from chimbuko.launcher.services.storeplace import StorePlace
-from chimbuko.provenance.explain.explaining import explain_at_end
 from chimbuko.provenance.explain.relabelling import judge_at_end
 from chimbuko.provenance.history.remembering import Remembered, remember
 from chimbuko.provenance.query.run import open_run
@@ -31,7 +30,7 @@ def close_run(
     is_relabelling: bool,
     is_hasty: Callable[[], bool],
     lost_agents: Sequence[str] = (),
-    is_explained: bool = False,
+    is_judged: bool = False,
 ) -> Result:
     """Note what became of a run in its folder and store.
 
@@ -51,13 +50,14 @@ def close_run(
         Whether somebody does not want to wait for what takes seconds and can be done later.
     lost_agents
         Those on other nodes of which nothing is heard.
-    is_explained
-        Whether all calls are explained as they are, before they are judged again.
+    is_judged
+        Whether they are judged again already.
     """
     try:
-        line = _judged(run, problems, is_relabelling, is_hasty, is_explained)
-        if line:
-            say(line)
+        if not is_judged and _has_streams(run):
+            line = judge_at_end(run, is_hasty, problems.append, is_relabelling)
+            if line:
+                say(line)
     except Exception as error:
         problems.append(words_of(error))
     ended = msgspec.structs.replace(
@@ -99,18 +99,9 @@ def _remembered(run: RunDirectory, problems: list[str]) -> Remembered:
         return Remembered()
 
 
-def _judged(
-    run: RunDirectory,
-    problems: list[str],
-    is_relabelling: bool,
-    is_hasty: Callable[[], bool],
-    is_explained: bool,
-) -> str:
-    """Judge and explain what is stored once more; return a line for the user, if any."""
+def _has_streams(run: RunDirectory) -> bool:
+    """Return whether anything was analysed: without a stream there is no call, and to find none takes 0.07 s
+    of CPU.
+    """
     with open_run(run) as provenance:
-        if not provenance.health():
-            # Without a stream there is no call, and to find none takes 0.07 s of CPU.
-            return ""
-    if is_relabelling:
-        return judge_at_end(run, is_hasty, problems.append, is_explained)
-    return explain_at_end(run, is_hasty, problems.append)
+        return bool(provenance.health())

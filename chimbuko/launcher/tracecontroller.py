@@ -79,6 +79,7 @@ class TraceController:
         self._failures = Failures(problems)
         self._interrupts = 0
         self._news: list[StreamHealth] = []
+        self._is_read = False
         self._unread = b""
         self._sign_at_s = 0.0
 
@@ -98,7 +99,7 @@ class TraceController:
             with hold(claim_name(self._run.read_info().id)), Wakeup() as wakeup:
                 place = StorePlace(self._run)
                 self._problems += place.open()
-                process = self._start(place)
+                process = self._start(place, is_relabelling)
                 try:
                     process.wait_ready()
                     has_begun = True
@@ -106,7 +107,7 @@ class TraceController:
                 finally:
                     process.stop(0.0)
                 self._settle(place)
-                result = self._close(place, is_relabelling, is_explained=code == 0)
+                result = self._close(place, is_relabelling, is_judged=code == 0)
                 place.clear()
                 show(result)
         except (OSError, MemoryError) as error:
@@ -118,7 +119,7 @@ class TraceController:
                 note_failed_start(self._run)
         return (INTERRUPTED_CODE if self._interrupts else code) or result.store_code
 
-    def _start(self, place: StorePlace) -> Service:
+    def _start(self, place: StorePlace, is_relabelling: bool) -> Service:
         services, trace = self._services, self._trace
         numbers = {program: number for number, program in enumerate(services.programs)}
         with suppress(OSError):
@@ -141,6 +142,7 @@ class TraceController:
             load_model=None if services.load_model is None else str(services.load_model),
             save_models=[str(path) for path in (self._run.model_path, services.save_model) if path],
             workers=trace.workers,
+            is_relabelling=is_relabelling,
         )
         # In memory: $TMPDIR may be full.
         file = unnamed_file("offline")
@@ -178,7 +180,7 @@ class TraceController:
                     process.ask_to_stop()
                     with suppress(OSError):
                         self._run.interrupted_path.touch(mode=0o600)
-                if time.monotonic() - heard_s > HUNG_S:
+                if time.monotonic() - heard_s > HUNG_S and not self._is_read:
                     process.process.send_signal(signal.SIGKILL)
                 wakeup.wait(LOOK_S)
         code = process.process.returncode
@@ -200,9 +202,12 @@ class TraceController:
         for line in lines:
             news = msgspec.json.decode(line, type=OfflineNews)
             self._news += news.health
+            self._is_read |= news.is_read
             if news.line:
                 self._problems.append(news.line)
                 progress.say(news.line)
+            if news.said:
+                progress.say(news.said)
         return bool(received)
 
     def _take_news(self) -> Sequence[StreamHealth] | None:
@@ -235,7 +240,7 @@ class TraceController:
             with self._failures.survived(f"what was found is still in {place.scratch}"):
                 place.bring_home()
 
-    def _close(self, place: StorePlace, is_relabelling: bool, is_explained: bool) -> Result:
+    def _close(self, place: StorePlace, is_relabelling: bool, is_judged: bool) -> Result:
         asked = self._interrupts
         return close_run(
             self._run,
@@ -245,7 +250,7 @@ class TraceController:
             None,
             is_relabelling,
             is_hasty=lambda: self._interrupts > asked,
-            is_explained=is_explained,
+            is_judged=is_judged,
         )
 
     def _on_interrupt(self, number: int, frame: object) -> None:

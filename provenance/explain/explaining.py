@@ -40,6 +40,7 @@ HORIZON_US = 60_000_000
 """Time after which a call is forgotten: it has nothing to do with calls that end later."""
 
 FOREVER_US = 1 << 62
+NOTHING_KEPT: Mapping[str, CallRecord] = MappingProxyType({})
 
 MOST_AT_END = 20_000
 """Most abnormal calls that are judged and explained once more when a run ends, in a minute: three times, and
@@ -63,6 +64,7 @@ def explain(
     slow_ranks: Sequence[SlowRank] = (),
     ask: Callable[[Sequence[WaitsRequest]], None] = lambda requests: None,
     asked: Mapping[int, Asked] = MappingProxyType({}),
+    kept: Mapping[str, CallRecord] = NOTHING_KEPT,
 ) -> Explained:
     """Find the incidents of all abnormal calls of a run anew, and store them with recurring findings.
 
@@ -76,6 +78,8 @@ def explain(
         Called with the questions that the trace can answer: waits for delays that are not on record.
     asked
         Ranks that have answered such questions, by the number of the incident.
+    kept
+        Calls of the run by id, as ``CallsStored.records`` has them. Where they are all, none is read again.
 
     Raises
     ------
@@ -97,7 +101,7 @@ def explain(
     tracker.note_asked({number: one.asked for number, one in told.items()} | dict(asked))
     failed: list[str] = []
     calls = looked_to_us = now_us = 0
-    for flags in _batches(_flags(tracker, short, provenance.calls.in_time(CallFilter(label=None)))):
+    for flags in _batches(_flags(tracker, short, _records(provenance, kept))):
         tracker.put(flags)
         # All samples that there are: ranks may have lost time also while no call was abnormal.
         begin_us = min([looked_to_us, *(flag.entry_us for flag in flags)])
@@ -141,6 +145,14 @@ def _culprit(incident: Incident) -> tuple[object, ...]:
     return incident.kind, incident.rank, incident.function, by
 
 
+def _records(provenance: Provenance, kept: Mapping[str, CallRecord]) -> Iterable[CallRecord]:
+    """Return all calls as they are judged now, in order of their entry."""
+    verdicts = list(provenance.calls.verdicts()) if kept else []
+    if not kept or kept.keys() != {one for one, _ in verdicts}:
+        return provenance.calls.in_time(CallFilter(label=None))
+    return (replace(kept[one], **verdict._asdict()) for one, verdict in verdicts)
+
+
 def _flags(tracker: IncidentTracker, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:
     """Yield abnormal calls, and others that may have to do with them.
 
@@ -168,14 +180,19 @@ Say = Callable[[str], None]
 """Function that takes a line for the user about what went wrong."""
 
 
-def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool], say: Say) -> str:
+def explain_at_end(
+    run: RunDirectory,
+    is_hasty: Callable[[], bool],
+    say: Say,
+    kept: Mapping[str, CallRecord] = NOTHING_KEPT,
+) -> str:
     """Find the incidents of a run that has just ended, and return a line for the user, mostly an empty one.
 
     Where very many calls are abnormal, the incidents that were found live stay.
 
     Parameters
     ----------
-    is_hasty, say
+    is_hasty, say, kept
         As for ``explain_run``.
 
     Raises
@@ -184,7 +201,7 @@ def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool], say: Say) ->
         The store cannot be read or written.
     """
     if is_explained_at_end(run):
-        explain_run(run, is_hasty, say)
+        explain_run(run, is_hasty, say, kept)
         return ""
     command = shlex.join(["chimbuko", "runs", "relabel", str(run.path)])
     return (
@@ -199,7 +216,12 @@ def is_explained_at_end(run: RunDirectory) -> bool:
         return provenance.calls.count(CallFilter(), most=MOST_AT_END + 1) <= MOST_AT_END
 
 
-def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False, say: Say = log) -> Explained:
+def explain_run(
+    run: RunDirectory,
+    is_hasty: Callable[[], bool] = lambda: False,
+    say: Say = log,
+    kept: Mapping[str, CallRecord] = NOTHING_KEPT,
+) -> Explained:
     """Find the incidents of a run, and keep them in its store.
 
     Parameters
@@ -208,6 +230,8 @@ def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False,
         Whether to stop looking in the run's trace, where it was kept, for calls that are not on record.
     say
         Takes a line where calls could not be explained.
+    kept
+        As for ``explain``.
 
     Raises
     ------
@@ -219,7 +243,7 @@ def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False,
     try:
         requests: list[WaitsRequest] = []
         slow_ranks = slow_ranks_of(run, say)
-        explained = explain(engine, info.id, slow_ranks, requests.extend)
+        explained = explain(engine, info.id, slow_ranks, requests.extend, kept=kept)
         answers = answers_of_trace(run, Provenance(engine, info.id), requests, is_hasty)
         if answers.read:
             Writer(engine, info.id).write(answers.batches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -16,10 +16,16 @@ from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select
 from chimbuko.ad.detectors import Verdicts
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.core.arrays import BoolArray, Float64Array
-from chimbuko.core.calls.record import CLEARLY, FIRST_STRETCH_ROW, call_id
+from chimbuko.core.calls.record import CLEARLY, FIRST_STRETCH_ROW, CallRecord, call_id
 from chimbuko.core.config import FEW_CALLS
 from chimbuko.core.statistics.model import load_model
-from chimbuko.provenance.explain.explaining import Say, explain_at_end, explain_run, is_explained_at_end
+from chimbuko.provenance.explain.explaining import (
+    NOTHING_KEPT,
+    Say,
+    explain_at_end,
+    explain_run,
+    is_explained_at_end,
+)
 from chimbuko.provenance.query.run import shortest_of_slowest
 from chimbuko.provenance.store.engine import close, open_for_writing, store_errors
 from chimbuko.provenance.store.tables import (
@@ -418,8 +424,8 @@ def relabel_run(
     run: RunDirectory,
     is_deleting: bool,
     is_hasty: Callable[[], bool] = lambda: False,
-    is_explained: bool = False,
     say: Say = log,
+    explained: Mapping[str, CallRecord] | None = None,
 ) -> Relabelled:
     """Judge all calls in the store of a run by its final model, and find its incidents anew.
 
@@ -427,8 +433,8 @@ def relabel_run(
     ----------
     is_hasty, say
         As for ``explain_run``.
-    is_explained
-        Whether all calls are explained as they are.
+    explained
+        What is kept of calls (as for ``explain_run``) that are explained as they are; None if they are not.
 
     Raises
     ------
@@ -439,7 +445,7 @@ def relabel_run(
     judge = FinalJudge(load_model(run.model_path, info.config), info.config)
 
     # Waits are judged by what they waited for, so that has to be known.
-    if not is_explained:
+    if explained is None:
         explain_run(run, is_hasty)
     engine = open_for_writing(run.used_store_url(info))
     try:
@@ -447,30 +453,36 @@ def relabel_run(
     finally:
         close(engine)
     # What the trace knew is in the store now.
-    explain_run(run, is_hasty=lambda: True, say=say)
+    explain_run(run, lambda: True, say, explained or NOTHING_KEPT)
     return relabelled
 
 
 def judge_at_end(
-    run: RunDirectory, is_hasty: Callable[[], bool], say: Say, is_explained: bool = False
+    run: RunDirectory,
+    is_hasty: Callable[[], bool],
+    say: Say,
+    is_relabelling: bool = True,
+    explained: Mapping[str, CallRecord] | None = None,
 ) -> str:
-    """Judge the calls of a run that has just ended once more, and return a line for the user, if any.
+    """Judge and explain the calls of a run that has just ended once more; return a line for the user, if any.
 
     Where very many calls are abnormal, they stay as they are.
 
     Parameters
     ----------
-    is_hasty, say, is_explained
+    is_hasty, say, explained
         As for ``relabel_run``.
+    is_relabelling
+        Whether they are judged again, and not only explained.
 
     Raises
     ------
     ChimbukoError
         The store cannot be read or written.
     """
-    if not run.model_path.exists() or not is_explained_at_end(run):
-        return explain_at_end(run, is_hasty, say)
-    relabelled = relabel_run(run, False, is_hasty, is_explained, say)
+    if not is_relabelling or not run.model_path.exists() or not is_explained_at_end(run):
+        return explain_at_end(run, is_hasty, say, explained or NOTHING_KEPT)
+    relabelled = relabel_run(run, False, is_hasty, say, explained)
     return relabelled_line(relabelled) if relabelled.now_normal or relabelled.now_abnormal else ""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from sqlalchemy import ColumnElement, case, false, func, or_, select, union_all
 
 from chimbuko.core.calls.record import CallRecord, call_id
-from chimbuko.core.calls.schema import SORTS
+from chimbuko.core.calls.schema import SORTS, Label
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.aggregates import (
     By,
@@ -30,6 +30,15 @@ from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.query.steps import Steps
 from chimbuko.provenance.store.decode import Names
 from chimbuko.provenance.store.tables import CALLS
+
+
+class Verdict(NamedTuple):
+    """Verdict on a call: the fields of its record that change where it is judged again, and decide causes."""
+
+    label: Label
+    is_relabelled: bool
+    severity_us: float
+    expected_us: float
 
 
 class Calls:
@@ -164,6 +173,18 @@ class Calls:
     def in_time(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
         """Yield everything kept about the calls that the filter matches, in order of their entry."""
         return self._records(wanted, (CALLS.c.entry_us, CALLS.c.id), at_once)
+
+    def verdicts(self) -> Iterator[tuple[str, Verdict]]:
+        """Yield ids and verdicts of all recorded calls, in order of their entry."""
+        call = CALLS.c
+        columns = (call.program, call.rank, call.begin_step, call.begin_row)
+        verdict = call.is_anomaly, call.is_relabelled, call.severity_us, call.expected_us
+        statement = select(*columns, *verdict).where(call.run == self.reader.run)
+        for *place, is_anomaly, is_relabelled, severity_us, expected_us in self.reader.rows(
+            statement.order_by(call.entry_us, call.id)
+        ):
+            label = Label.ANOMALY if is_anomaly else Label.NORMAL
+            yield call_id(*place), Verdict(label, is_relabelled, severity_us, expected_us)
 
     def _records(
         self, wanted: CallFilter, order: Sequence[ColumnElement[Any]], at_once: int

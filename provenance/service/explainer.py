@@ -62,6 +62,8 @@ class Explainer:
         Takes questions about delays to whoever has the rows of the ranks.
     clock
         Clock of all events, in seconds.
+    is_reporting
+        As for ``LiveIncidents``.
     """
 
     def __init__(
@@ -70,8 +72,10 @@ class Explainer:
         tell: Callable[[StoreEvent], None],
         ask: Callable[[Sequence[WaitsRequest]], None],
         clock: Callable[[], float] = time.monotonic,
+        is_reporting: bool = True,
     ) -> None:
         self._clock = clock
+        self._is_reporting = is_reporting
         self._ask = ask
         self._store = store
         self._tell = tell
@@ -125,7 +129,7 @@ class Explainer:
         provenance = self._store.provenance()
         stored = Incidents(provenance.reader)
         self._tell(Resumed(self._clock(), stored.of_nodes(), stored.recurrences()))
-        live = LiveIncidents(self._clock(), Past.read(provenance, HORIZON_US))
+        live = LiveIncidents(self._clock(), Past.read(provenance, HORIZON_US), self._is_reporting)
         return _Explanation(live, provenance, ModeCauses(provenance))
 
     def _do(self, begun: _Explanation, instructions: Sequence[LiveInstruction]) -> None:

@@ -41,7 +41,7 @@ class Storing:
     ----------
     tell
         Takes events of the store.
-    ask, clock
+    ask, clock, is_reporting
         As for ``Explainer``.
     """
 
@@ -51,12 +51,13 @@ class Storing:
         tell: Callable[[StoreEvent], None],
         ask: Callable[[Sequence[WaitsRequest]], None],
         clock: Callable[[], float] = time.monotonic,
+        is_reporting: bool = True,
     ) -> None:
         self._clock = clock
         self._destination = destination
         self._tell = tell
         self.store = RunStore(destination)
-        self.explainer = Explainer(self.store, tell, ask, clock)
+        self.explainer = Explainer(self.store, tell, ask, clock, is_reporting)
 
     def records(self, batches: Sequence[RecordBatch]) -> Written:
         """Store batches of records; where one of them is refused, one by one."""

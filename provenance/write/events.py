@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 
+from chimbuko.causes.evidence.needed import needed
 from chimbuko.causes.incident import Asked, Incident
-from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.calls.record import CallRecord, StreamHealth
 from chimbuko.monitor.sampling.nodebatch import PackedBatch
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
@@ -24,11 +26,16 @@ class Resumed(msgspec.Struct, frozen=True):
     recurrences: Sequence[RecurrenceSummary]
 
 
-class CallsStored(msgspec.Struct, frozen=True):
+class CallsStored(msgspec.Struct, frozen=True, dict=True):
     """Batches are stored, with their calls."""
 
     time_s: float
     batches: Sequence[RecordBatch]
+
+    @cached_property
+    def records(self) -> Sequence[CallRecord]:
+        """Calls of all batches, as causes need them."""
+        return [one for batch in self.batches for one in needed(batch.records, batch.health)]
 
 
 class ExplainedCall(msgspec.Struct, frozen=True):

@@ -14,7 +14,6 @@ from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.incidents.tracker import Changes, IncidentTracker
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.core.calls.record import CallRecord
-from chimbuko.core.calls.recordarrays import unpack
 from chimbuko.core.statemachine import Story
 from chimbuko.monitor.sampling.nodebatch import NodeBatch, unpacked
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -31,7 +30,7 @@ from chimbuko.provenance.write.events import (
 )
 from chimbuko.provenance.write.inquiries import Inquiries
 from chimbuko.provenance.write.pace import Pace
-from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
+from chimbuko.runtime.protocol.messages import WaitsRequest
 
 
 class Past(msgspec.Struct, frozen=True):
@@ -155,9 +154,11 @@ class LiveIncidents:
     ----------
     past
         Past of the run that an earlier writer stored: its incidents may grow.
+    is_reporting
+        Whether it is told again and again what recurs.
     """
 
-    def __init__(self, now_s: float, past: Past) -> None:
+    def __init__(self, now_s: float, past: Past, is_reporting: bool = True) -> None:
         self._tracker = IncidentTracker(past.last_number + 1)
         self._interruptions = Interruptions(self._tracker.evidence.nodes)
         self._inquiries = Inquiries(self._tracker.evidence)
@@ -169,6 +170,7 @@ class LiveIncidents:
         self._reported: Sequence[Recurrence] = ()
         self._report: tuple[float, Sequence[Recurrence]] = now_s, ()
         """Last report of what recurs: when it was begun, and what it says."""
+        self._is_reporting = is_reporting
         self._reports = Pace(RECURRENCES_S, MOST_SHARE_OF_RECURRENCES, now_s + RECURRENCES_S)
         self.story = Story()
         self._resume(past)
@@ -200,8 +202,8 @@ class LiveIncidents:
 
     def _handle(self, event: LiveEvent) -> list[LiveInstruction]:
         match event:
-            case CallsStored(_, batches):
-                self._take(batches)
+            case CallsStored():
+                self._take(event)
             case SamplesStored(_, batches):
                 self._take_samples(unpacked(one.rows) for one in batches)
             case Tick():
@@ -235,7 +237,7 @@ class LiveIncidents:
 
     def _look(self, tick: Tick) -> list[LiveInstruction]:
         instructions: list[LiveInstruction] = []
-        if self._reports.is_due(tick.time_s):
+        if self._is_reporting and self._reports.is_due(tick.time_s):
             self._report = tick.time_s, ()
             instructions.append(ReadRecurring())
         is_due = self._looks.is_due(tick.time_s) or tick.is_urgent
@@ -282,11 +284,11 @@ class LiveIncidents:
         self._put(self._flags_of(past.records))
         self._take_samples(past.samples)
 
-    def _take(self, batches: Sequence[RecordBatch]) -> None:
+    def _take(self, stored: CallsStored) -> None:
         """Take in calls; ranks become known also where none of their calls are recorded."""
-        for batch in batches:
+        for batch in stored.batches:
             self._tracker.evidence.ranks[batch.health.program].add(batch.health.rank)
-        self._put([flag for batch in batches if batch.records.count for flag in self._flags(batch)])
+        self._put(self._flags_of(stored.records))
 
     def _put(self, flags: Sequence[Flag]) -> None:
         if flags:
@@ -299,9 +301,6 @@ class LiveIncidents:
             self._tracker.put_samples(batch)
             self._newest_us = max([self._newest_us, *(loss.end_us for loss in batch.losses)])
             self._has_news = True
-
-    def _flags(self, batch: RecordBatch) -> Sequence[Flag]:
-        return self._flags_of(unpack(batch.records, batch.health, ""))
 
     def _flags_of(self, records: Sequence[CallRecord]) -> Sequence[Flag]:
         for record in records:

@@ -25,17 +25,20 @@ from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.kernels.declare import load_all
 from chimbuko.core.statistics.model import Model, load_model, save_model
 from chimbuko.launcher.offline.analysis import Merging, OfflineAnalysis, Questions, TraceClock, answer
+from chimbuko.launcher.offline.kept import KeptCalls
 from chimbuko.launcher.offline.lockstep import Lockstep
 from chimbuko.launcher.offline.lockstepstream import RecordedFile
 from chimbuko.launcher.offline.readers import ForkedReaders, Heart, OwnReader, Readers, ToRead
 from chimbuko.launcher.offline.shelf import LeftSpools, Shelf
 from chimbuko.launcher.offline.spec import UNDELIVERED_CODE, OfflineNews, OfflineSpec
+from chimbuko.provenance.explain.relabelling import judge_at_end
 from chimbuko.provenance.explain.traceanswers import Answers, recalled
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.storing import Storing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.pserver.state.runreport import write_report
 from chimbuko.pserver.state.serverstate import ServerState
+from chimbuko.runtime.process.failures import words_of
 from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.process.starting import uncollected
@@ -77,7 +80,9 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
     questions = Questions()
     destination = Destination(os.environ[STORE_VARIABLE], info.id, info if spec.has_own_store else None)
     analysed = TraceClock()
-    storing = Storing(destination, lambda event: None, questions.ask, analysed)
+    kept = KeptCalls()
+    # What recurs is found when all is judged.
+    storing = Storing(destination, kept.take, questions.ask, analysed, is_reporting=False)
     beat = Heart(lambda: _say(OfflineNews()))
 
     def is_to_stop() -> bool:
@@ -108,7 +113,22 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
         answer(questions, shelf, partial(_look_up, run, storing, config.recorder_bytes, is_to_stop))
         storing.store.close()
     _leave_learned(spec, run, state)
-    return UNDELIVERED_CODE if shelf.is_given_up else 0
+    if shelf.is_given_up:
+        return UNDELIVERED_CODE
+    _say(OfflineNews(is_read=True))
+    _judge(run, spec.is_relabelling, should_stop, kept)
+    return 0
+
+
+def _judge(
+    run: RunDirectory, is_relabelling: bool, is_hasty: Callable[[], bool], explained: KeptCalls
+) -> None:
+    """Judge and explain what is stored once more."""
+    try:
+        said = judge_at_end(run, is_hasty, _report, is_relabelling, explained.records)
+        _say(OfflineNews(said=said))
+    except Exception as error:
+        _report(words_of(error))
 
 
 def _look_up(

@@ -41,6 +41,8 @@ class OfflineSpec(msgspec.Struct, frozen=True):
     """Files that get the final model."""
     workers: int = 1
     """Number of processes that read the streams; 1 for none beside this one."""
+    is_relabelling: bool = True
+    """Whether recorded calls are judged again by the final model."""
 
 
 class OfflineNews(msgspec.Struct, frozen=True):
@@ -50,3 +52,7 @@ class OfflineNews(msgspec.Struct, frozen=True):
     """Streams of which something is new."""
     line: str = ""
     """A problem, for the user."""
+    said: str = ""
+    """Something else for the user."""
+    is_read: bool = False
+    """Whether the trace is read: from then on nothing can hang."""

@@ -21,6 +21,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.tables import CALLS
+from chimbuko.provenance.write.events import CallsStored
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.causes.flagged import record
@@ -114,16 +115,19 @@ def test_one_that_became_part_of_another_leads_on_to_it(
             Incidents(provenance.reader).one(wanted)
 
 
+@pytest.mark.parametrize("are_kept", [False, True])
 def test_one_whose_calls_are_ordinary_in_the_end_says_so(
-    writer: Writer, provenance: Provenance, engine: Engine
+    are_kept: bool, writer: Writer, provenance: Provenance, engine: Engine
 ) -> None:
-    writer.write(make_batches([*chain(), record("other", 0, 5000, 5100)]))
+    batches = make_batches([*chain(), record("other", 0, 5000, 5100)])
+    writer.write(batches)
+    kept = {one.id: one for one in CallsStored(0.0, batches).records} if are_kept else {}
     explain(engine, RUN_ID)
     with engine.begin() as connection:
         connection.execute(
             update(CALLS).where(CALLS.c.entry_us > chain()[0].exit_us).values(is_anomaly=False)
         )
-    assert explain(engine, RUN_ID).incidents == 1
+    assert explain(engine, RUN_ID, kept=kept).incidents == 1
     assert Incidents(provenance.reader).one("I2").is_gone
     assert [one.id for one in Incidents(provenance.reader).page().incidents] == ["I1"]
 
