@@ -130,6 +130,18 @@ def test_gap_of_the_stream_is_no_stretch() -> None:
     assert not loop.flagged
 
 
+def test_what_a_call_lost_that_goes_on_says_nothing_of_the_pace_of_its_rank() -> None:
+    loop = Loop()
+    for step in range(4):
+        for turn in range(60):
+            loop.turn(100 * DELAY_US if (step, turn) == (3, 20) else 0)
+        loop.end_step()
+    assert loop.flagged
+    loop.analysis.finish()
+    paces = loop.analysis.hand_out(0).telemetry.paces
+    assert set(paces["function"].tolist()) == {1, 2}
+
+
 Event = tuple[bool, int, int]
 """Whether a call is left, or else the function that is entered, and the time that passed before."""
 events = st.tuples(st.booleans(), st.integers(1, 2), st.sampled_from([0, 5, 40, 150_000]))
