@@ -1,4 +1,4 @@
-"""What a plugin is made of: the values that its entry points lead to, and what they are given.
+"""Parts of a plugin: the values that its entry points lead to, and what they are given.
 
 Each name is loaded when it is first used: an alert sink needs no database, and a detector no formats.
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from chimbuko.causes.part import Part
     from chimbuko.core.config import AnalysisConfig, DetectorEntry
     from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE
-    from chimbuko.launcher.jobs.inside import SchedulerKind
     from chimbuko.launcher.jobs.job import Job, Request, Scheduler
+    from chimbuko.launcher.jobs.schedulers import SchedulerKind
     from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-    from chimbuko.provenance.alerts.sink import Sink, SinkError
+    from chimbuko.provenance.alerts.sinks import Sink, SinkError
     from chimbuko.provenance.export.registry import Format as ExportFormat
     from chimbuko.provenance.export.source import ExportSource
 
@@ -38,7 +38,7 @@ _MODULES = {
     "causes.part": ("Part",),
     "core.config": ("AnalysisConfig", "DetectorEntry"),
     "core.statistics.schema": ("BUCKETED_PROFILE", "PROFILE"),
-    "launcher.jobs.inside": ("SchedulerKind",),
+    "launcher.jobs.schedulers": ("SchedulerKind",),
     "launcher.jobs.job": ("Job", "Request", "Scheduler"),
     "observe.namespaces.exchange.namespacereader": ("Observation",),
     "provenance.alerts.sink": ("Sink", "SinkError"),

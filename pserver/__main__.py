@@ -23,7 +23,7 @@ from chimbuko.pserver.state.savedstate import read_state
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
-from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import TOKEN_VARIABLE
 from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
 
 

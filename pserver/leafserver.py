@@ -55,7 +55,7 @@ class LeafPlace(msgspec.Struct, frozen=True):
 
 
 class _LeafPart:
-    """What a leaf server does for one part of the parameter server.
+    """Part of a leaf server: it serves one part of the parameter server.
 
     Parameters
     ----------

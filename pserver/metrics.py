@@ -15,8 +15,8 @@ import numpy as np
 
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.protocol.brokerplace import metrics_place
 from chimbuko.runtime.protocol.messages import Frame
-from chimbuko.runtime.protocol.metricsplace import metrics_place
 from chimbuko.runtime.protocol.telemetry import AgentFigures, SilentAgents
 
 MOST_GROUPS = 16

@@ -25,7 +25,7 @@ from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import Front
 from chimbuko.viz.http.multiprocess import serving_together
 from chimbuko.viz.http.server import serving
-from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
+from chimbuko.viz.jobs.messagequeue import FOLDER_VARIABLE, JOBS_VARIABLE
 from chimbuko.viz.jobs.workerpool import WorkerPool
 
 PROCESSES = click.IntRange(1, 64)

@@ -33,8 +33,8 @@ from benchmarks.store import record
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.monitor.collector.batchmaker import FIRST_SUM_S
-from chimbuko.monitor.sampling.nodebatch import NodeBatch, Rows, ThreadName, packed
-from chimbuko.monitor.sampling.rows import CORE, NODE, OTHER, THREAD
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, ThreadName, packed
+from chimbuko.monitor.sampling.rows import CORE, NODE, OTHER, THREAD, Rows
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.tables import NODE_SAMPLES

@@ -34,7 +34,7 @@ from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.signals import ended_by_ctrl_c
 from chimbuko.runtime.process.starting import load
 from chimbuko.runtime.process.usercommand import CommandError, check_command
-from chimbuko.runtime.protocol.metricsplace import metrics_of_part, metrics_place
+from chimbuko.runtime.protocol.brokerplace import metrics_of_part, metrics_place
 from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
 from chimbuko.runtime.runs.environment import labelled, surroundings

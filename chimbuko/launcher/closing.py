@@ -15,10 +15,20 @@ from chimbuko.provenance.explain.relabelling import judge_at_end
 from chimbuko.provenance.history.remembering import Remembered, remember
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.process.failures import words_of
-from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 
 Show = Callable[[Result], None]
 """Function that shows the result of a run to the user; it is called once, as soon as there is a result."""
+
+
+def _unsummarised(run: RunDirectory, ended: RunInfo, problems: list[str], error: Exception) -> Result:
+    """Note the end of a run in its folder only, as its store cannot be read."""
+    try:
+        run.write_info(ended)
+    except ChimbukoError as unwritten:
+        problems.append(str(unwritten))
+    code = error.exit_code if isinstance(error, ChimbukoError) else ChimbukoError.exit_code
+    return Result(str(run.path), problems, None, ended.exit_code, code)
 
 
 def close_run(
@@ -67,12 +77,7 @@ def close_run(
         summary = summarize(run, problems, exit_code)
     except Exception as error:
         problems.append(words_of(error))
-        try:
-            run.write_info(ended)
-        except ChimbukoError as unwritten:
-            problems.append(str(unwritten))
-        code = error.exit_code if isinstance(error, ChimbukoError) else ChimbukoError.exit_code
-        return Result(str(run.path), problems, None, exit_code, code)
+        return _unsummarised(run, ended, problems, error)
     try:
         place.write_info(
             msgspec.structs.replace(ended, trace_bytes=summary.trace_bytes, stored_bytes=summary.stored_bytes)

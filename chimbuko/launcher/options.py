@@ -13,8 +13,7 @@ from chimbuko.core.config import MOST_LEAVES, MOST_PARTS, MOST_WRITERS, Analysis
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import number_of
 from chimbuko.launcher.services.choices import ServiceChoices
-from chimbuko.runtime.protocol.brokerplace import LOOPBACK
-from chimbuko.runtime.protocol.metricsplace import metrics_of_part
+from chimbuko.runtime.protocol.brokerplace import LOOPBACK, metrics_of_part
 from chimbuko.runtime.runs.shares import Share
 
 if TYPE_CHECKING:

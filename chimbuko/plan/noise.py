@@ -36,7 +36,7 @@ class Moments(StrEnum):
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """What the analysis does on the core of each rank: a burst in each period."""
+    """Work of the analysis on the core of each rank: a burst in each period."""
 
     share: float
     """Share of a core that it takes, per rank."""
@@ -58,7 +58,7 @@ class Noise(msgspec.Struct, frozen=True):
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """What the analysis adds to the run time of the application, by where and when it works."""
+    """Time that the analysis adds to the run of the application, by where and when it works."""
 
     where: str
     added_share: float

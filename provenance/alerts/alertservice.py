@@ -14,8 +14,7 @@ from typing import cast
 import msgspec
 from sqlalchemy import Engine
 
-from chimbuko.provenance.alerts.alerting import Alerting
-from chimbuko.provenance.alerts.calls import CallAlert
+from chimbuko.provenance.alerts.alerting import Alerting, CallAlert
 from chimbuko.provenance.alerts.events import (
     AgentsSeen,
     Alert,
@@ -25,7 +24,7 @@ from chimbuko.provenance.alerts.events import (
     Send,
     StandstillsSeen,
 )
-from chimbuko.provenance.alerts.sink import Sink
+from chimbuko.provenance.alerts.sinks import Sink
 from chimbuko.provenance.incidents.marks import SILENT, marks_of, silent_functions
 from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import Provenance

@@ -156,7 +156,7 @@ class _Judged(msgspec.Struct, frozen=True):
     is_relabelled: BoolArray
     severity_us: Float64Array
     expected_us: Float64Array
-    """What was expected when each was recorded; 0 where that is not known."""
+    """Runtime that was expected when each was recorded, in µs; 0 where that is not known."""
     incidents: list[str]
     """Incident of each; empty for none."""
     verdicts: Verdicts

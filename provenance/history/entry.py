@@ -119,7 +119,7 @@ _PATH = re.compile(r"[^\s=:,]*/([^\s=:,/]+)/?")
 
 
 class SeriesIdentity(msgspec.Struct, frozen=True):
-    """What runs of a series have in common."""
+    """Properties that runs of a series have in common."""
 
     words: list[str]
     """Command without folders and what changes from run to run."""

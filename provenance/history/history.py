@@ -158,7 +158,7 @@ class SeriesRun(msgspec.Struct, frozen=True):
     started_us: int
     is_good: bool
     version: list[str] = []
-    """What is another version than in the run before, in words."""
+    """Software whose version differs from that in the run before, in words."""
 
 
 class SeriesQuantity(msgspec.Struct, frozen=True):

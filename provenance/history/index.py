@@ -292,7 +292,7 @@ class Index:
 
 
 class Access(Enum):
-    """What an index is opened for."""
+    """Purpose for which an index is opened."""
 
     READ = "ro"
     CHANGE = "rw"

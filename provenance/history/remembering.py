@@ -1,4 +1,4 @@
-"""What a run leaves to its series at its end, read from its store, and what it takes from it at its begin."""
+"""Knowledge that a run leaves to its series at its end, and takes from it at its beginning."""
 
 from __future__ import annotations
 

@@ -76,6 +76,13 @@ def is_foreign(source: Path) -> bool:
     return any(True for _ in record_files(source)) or any(path.is_file() for path in _profile_paths(source))
 
 
+def _check_free(run_folder: Path) -> None:
+    """Raise ``ConfigError`` where a folder is neither empty nor a run, which is asked about elsewhere."""
+    holds_run = RunDirectory(run_folder).info_path.exists()
+    if run_folder.exists() and not holds_run and (run_folder.is_file() or any(run_folder.iterdir())):
+        raise ConfigError(f"{run_folder}: is there already, and not empty; choose another with --output")
+
+
 def import_records(
     source: Path,
     run_folder: Path,
@@ -115,9 +122,7 @@ def import_records(
         raise ConfigError(f"{source}: {reason}")
     if not is_foreign(source):
         raise ConfigError(f"{source}: holds no records of Chimbuko (files such as anomalies.json)")
-    holds_run = RunDirectory(run_folder).info_path.exists()
-    if run_folder.exists() and not holds_run and (run_folder.is_file() or any(run_folder.iterdir())):
-        raise ConfigError(f"{run_folder}: is there already, and not empty; choose another with --output")
+    _check_free(run_folder)
     profiles = _Profiles(source, refusals)
     config = _config(first, profiles)
     run = new_run(run_folder, [], config, None if store_url is None else public_url(store_url))

@@ -15,7 +15,8 @@ from chimbuko.causes.kinds.split import split
 from chimbuko.causes.part import Part
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
-from chimbuko.monitor.sampling.nodebatch import Rows, ThreadName
+from chimbuko.monitor.sampling.nodebatch import ThreadName
+from chimbuko.monitor.sampling.rows import Rows
 from chimbuko.provenance.nodes.nodelist import FOREVER_US, NodeSamples
 from chimbuko.provenance.query.runreader import RunReader
 

@@ -9,9 +9,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.monitor.sampling.intervals import overlapping, overlaps_us
-from chimbuko.monitor.sampling.nodebatch import NodeBatch, Rows, ThreadName
-from chimbuko.monitor.sampling.rows import CORE, GPU, THREAD
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, ThreadName
+from chimbuko.monitor.sampling.rows import CORE, GPU, THREAD, Rows, overlapping, overlaps_us
 from chimbuko.provenance.nodes.nodelist import NodeSamples
 from chimbuko.provenance.query.runreader import RunReader
 

@@ -14,9 +14,8 @@ from sqlalchemy import ColumnElement, func, select, tuple_
 
 from chimbuko.causes.wording import duration
 from chimbuko.core.arrays import RankKey
-from chimbuko.monitor.sampling.intervals import summed
 from chimbuko.monitor.sampling.nodebatch import NodeBatch, NodePart, ThreadName, unpacked
-from chimbuko.monitor.sampling.rows import CORE, NODE, THREAD
+from chimbuko.monitor.sampling.rows import CORE, NODE, THREAD, summed
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import NODE_SAMPLES
 

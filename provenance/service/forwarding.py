@@ -1,4 +1,4 @@
-"""What several writers of a run's store tell its keeper: the one process that explains what they stored."""
+"""News from the writers of a run's store to its keeper, the one process that explains what they stored."""
 
 from __future__ import annotations
 

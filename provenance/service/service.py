@@ -120,7 +120,7 @@ class WriterService:
         self._core = WriterCore(schedule, destination.info is not None, destination.writer > 0)
         self._forwarding = Forwarding(destination.writers)
         self._news: StoredCalls | None = None
-        """What the keeper is to know of what was stored last."""
+        """News for the keeper about what was stored last."""
         self._reader = PatientReader(broker)
         self._budget = StoreBudget(time.monotonic())
         self._senders: dict[tuple[int, int], str] = {}

@@ -15,9 +15,8 @@ import requests
 import sqlalchemy
 
 from chimbuko.core.calls.schema import Label
-from chimbuko.provenance.alerts.calls import CallAlert
-from chimbuko.provenance.alerts.command import COMMAND
-from chimbuko.provenance.alerts.webhook import WEBHOOK
+from chimbuko.provenance.alerts.alerting import CallAlert
+from chimbuko.provenance.alerts.sinks import COMMAND, WEBHOOK
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory

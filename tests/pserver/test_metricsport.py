@@ -23,9 +23,13 @@ from chimbuko.pserver.metrics import MOST_GROUPS, MetricsPort, RunFigures
 from chimbuko.pserver.prometheus import MOST_CONNECTIONS, MOST_SILENT, PrometheusCollector
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.protocol.broker import PrivateBroker
-from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
+from chimbuko.runtime.protocol.brokerplace import (
+    BROKER_VARIABLE,
+    TOKEN_VARIABLE,
+    metrics_of_part,
+    metrics_place,
+)
 from chimbuko.runtime.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics
-from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part, metrics_place
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.protocol.telemetry import (
     SILENT_AFTER_S,

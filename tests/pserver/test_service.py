@@ -29,6 +29,7 @@ from chimbuko.runtime.protocol.messages import (
     Delta,
     Frame,
     FunctionName,
+    FunctionStatistics,
     ModelUpdate,
 )
 from chimbuko.runtime.protocol.runbroker import RunBroker
@@ -91,13 +92,13 @@ class Peer:
             time.sleep(0.005)
 
     def model(self) -> dict[str, Moments]:
-        names = [
-            msgspec.msgpack.decode(name, type=FunctionName).name
-            for name in self._client.lrange(self._keys.part(0).functions, 0, -1)
-        ]
+        keys = self._keys.part(0)
+        functions = cast(list[bytes], self._client.lrange(keys.functions, 0, -1))
+        names = [msgspec.msgpack.decode(function, type=FunctionName).name for function in functions]
+        model = cast(dict[bytes, bytes], self._client.hgetall(keys.model))
         rows = {
             names[int(number)]: PROFILE.unpack(msgspec.msgpack.decode(row, type=PackedTable))
-            for number, row in self._client.hgetall(self._keys.part(0).model).items()
+            for number, row in model.items()
         }
         return {name: Moments.from_row(row[0, EXCLUSIVE]) for name, row in rows.items()}
 
@@ -112,7 +113,7 @@ class Peer:
         return self.last_timers()
 
     def last_timers(self) -> RankTimers:
-        answer = self._client.get(self._keys.part(0).timers)
+        answer = cast(bytes, self._client.get(self._keys.part(0).timers))
         return self._broker.seal.decode(answer, msgspec.msgpack.Decoder(RankTimers))
 
     def kept_deltas(self) -> int:
@@ -122,7 +123,7 @@ class Peer:
         self._client.close()
 
     def _acknowledged(self, agent: str) -> Acknowledgement:
-        answer = self._client.hget(self._keys.part(0).acks, agent)
+        answer = cast(bytes | None, self._client.hget(self._keys.part(0).acks, agent))
         return (
             Acknowledgement(-1, 0, 0)
             if answer is None
@@ -236,7 +237,7 @@ def test_when_asked_to_end_it_merges_what_has_come_and_sends_a_last_frame(
     for runtime_us in range(50):
         peer.send(learn(agent, 0, [(1, runtime_us)]))
     server.ask_to_stop()
-    functions = {}
+    functions: dict[str, FunctionStatistics] = {}
     while not (frame := peer.next_frame()).is_last:
         functions |= {one.name: one for one in frame.functions}
     functions |= {one.name: one for one in frame.functions}
@@ -305,7 +306,8 @@ def test_a_server_elsewhere_goes_on_from_the_copy_with_what_agents_have_kept(tmp
         service.wait_ready()
         return service
 
-    agent, sent, saved = make_agent(0), [], 0
+    agent, saved = make_agent(0), 0
+    sent: list[Delta] = []
     for number in range(2):
         node = tmp_path / f"node{number}"
         node.mkdir()

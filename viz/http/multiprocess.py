@@ -20,7 +20,7 @@ from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import KEY_VARIABLE, TOKEN_VARIABLE, Front
-from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
+from chimbuko.viz.jobs.messagequeue import FOLDER_VARIABLE, JOBS_VARIABLE
 
 LOOK_S = 0.25
 STOP_S = 10.0
@@ -71,12 +71,9 @@ def serving_together(
         if jobs_broker is None:
             joint = stack.enter_context(PrivateBroker(logs / "jobs-broker.log"))
             jobs_broker = joint.url
-        words = ["--run-dir", str(run.path), "--shared", str(listening.fileno())]
-        words += [*front.words(), *(word for host in hosts for word in ("--host", host))]
-        if joint is not None:
-            words.append("--own-worker")
-        if jobs_folder is None:
-            words.append("--sweep")
+        words = ["--run-dir", str(run.path), "--shared", str(listening.fileno()), *front.words()]
+        words += [word for host in hosts for word in ("--host", host)]
+        words += ["--own-worker"] * (joint is not None) + ["--sweep"] * (jobs_folder is None)
         secrets = {
             TOKEN_VARIABLE: token,
             JOBS_VARIABLE: jobs_broker,

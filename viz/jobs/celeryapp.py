@@ -20,8 +20,7 @@ from celery.exceptions import Ignore
 from flask_socketio import SocketIO
 
 from chimbuko.runtime.protocol.celeryapp import celery_app, celery_url
-from chimbuko.viz.jobs.keys import PREFIX, QUEUE, alive_key, wanted_key
-from chimbuko.viz.jobs.messagequeue import EVENTS
+from chimbuko.viz.jobs.messagequeue import EVENTS, PREFIX, QUEUE, alive_key, wanted_key
 
 ANSWER = "chimbuko.answer"
 """Name of the one Celery task, which answers a ``Question``."""

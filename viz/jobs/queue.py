@@ -39,8 +39,7 @@ from chimbuko.viz.jobs.celeryapp import (
     Reply,
     publish_end,
 )
-from chimbuko.viz.jobs.keys import WORKERS, alive_key, wanted_key
-from chimbuko.viz.jobs.messagequeue import EVENTS, MessageQueue
+from chimbuko.viz.jobs.messagequeue import EVENTS, WORKERS, MessageQueue, alive_key, wanted_key
 from chimbuko.viz.jobs.tasks import TASKS
 from chimbuko.viz.jobs.workerpool import WorkerPool
 

@@ -39,7 +39,7 @@ from chimbuko.viz.jobs.celeryapp import (
     Reporter,
     jobs_app,
 )
-from chimbuko.viz.jobs.keys import JOBS_VARIABLE, WORKERS, answered_key
+from chimbuko.viz.jobs.messagequeue import JOBS_VARIABLE, WORKERS, answered_key
 from chimbuko.viz.jobs.tasks import TASKS, AnswerFile, JobRun, Task
 
 BROKER = os.environ.get(JOBS_VARIABLE, "")

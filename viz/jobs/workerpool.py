@@ -15,7 +15,7 @@ from chimbuko.runtime.process.nameholding import HeldFolder, is_held
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.viz.jobs.celeryapp import jobs_app
-from chimbuko.viz.jobs.keys import JOBS_VARIABLE
+from chimbuko.viz.jobs.messagequeue import JOBS_VARIABLE
 
 IDLE_S = 60.0
 """Time in seconds without work after which a worker ends; the next one is there within two seconds."""

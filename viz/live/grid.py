@@ -131,8 +131,8 @@ def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 
 Shown = Literal["worst", "sum", "p99"]
-"""What a row shows of its ranks, each with its worst step of a column: the largest number, the sum, or the
-one that 99 of 100 ranks do not exceed.
+"""Number that a row shows for its ranks, each with its worst step: the largest of these numbers, their
+sum, or the one that 99 of 100 ranks do not exceed.
 """
 FEW_NODES = 8
 """Number of nodes from which on a row that is not opened is of whole nodes."""

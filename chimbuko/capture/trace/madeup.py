@@ -45,7 +45,9 @@ PERIOD_US = 1_000_000
 
 
 class StreamTimeline:
-    """What one rank does. Times are µs since the run began; each thread's calls are given in its order.
+    """Calls, messages and counters of one rank, by times in µs since the run began.
+
+    The calls of each thread are given in its order.
 
     Parameters
     ----------
@@ -172,7 +174,7 @@ _Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Kind(StrEnum):
-    """What a call does beside taking its time."""
+    """Effects of a call beside the time that it takes."""
 
     OWN = "own"
     """Call that waits for nobody."""
@@ -183,7 +185,7 @@ class Kind(StrEnum):
 
 
 class DelayCause(StrEnum):
-    """What a delay is caused by, as the analysis names it."""
+    """Cause of a delay, by its name in the analysis."""
 
     OWN_CODE = "own code"
     COLLECTION = "garbage collection"

@@ -13,10 +13,19 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.threadactivity import SlowTimes, ThreadActivity, Usual, activity_in
 from chimbuko.causes.part import ANALYSIS
 from chimbuko.monitor.procfs.numbers import parse_cpulist
-from chimbuko.monitor.sampling.intervals import ends_us, joined, overlapping, overlaps_us, summed
-from chimbuko.monitor.sampling.nodebatch import Awaited, NodeBatch, Rows, ThreadName
+from chimbuko.monitor.sampling.nodebatch import Awaited, NodeBatch, ThreadName
 from chimbuko.monitor.sampling.ownrun import is_of_analysis, spoken
-from chimbuko.monitor.sampling.rows import ANYBODY, GPU, THREAD
+from chimbuko.monitor.sampling.rows import (
+    ANYBODY,
+    GPU,
+    THREAD,
+    Rows,
+    ends_us,
+    joined,
+    overlapping,
+    overlaps_us,
+    summed,
+)
 
 COVERED_BY_GPU_SAMPLES = 0.5
 """Share of the lost time that samples of a GPU must cover."""

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from msgspec.structs import astuple, replace
 
 from chimbuko.monitor.procfs.systemcalls import NO_CALL
-from chimbuko.monitor.sampling.intervals import ends_us, overlaps_us
-from chimbuko.monitor.sampling.nodebatch import Rows
+from chimbuko.monitor.sampling.rows import Rows, ends_us, overlaps_us
 
 Times = npt.NDArray[np.float64]
 

@@ -15,9 +15,9 @@ from chimbuko.capture.trace.discovery import Transport
 from chimbuko.cli.shared.placing import advised_option
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.jobs.archive import write_archive
-from chimbuko.launcher.jobs.inside import Allocation, allocation, scheduler_named
 from chimbuko.launcher.jobs.job import Job, Request, parse_time_s
 from chimbuko.launcher.jobs.remote import hosts as on_hosts
+from chimbuko.launcher.jobs.schedulers import Allocation, allocation, scheduler_named
 from chimbuko.launcher.jobs.script import job_script
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.outcome.progress import say

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from chimbuko.cli.shared.analysis import PluginChoice
 from chimbuko.cli.shared.calls import CallChoice, call_options
-from chimbuko.cli.shared.pluginchoice import PluginChoice
 from chimbuko.cli.shared.table import print_json
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.export.registry import FORMATS, export

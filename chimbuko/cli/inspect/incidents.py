@@ -13,7 +13,13 @@ from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.explain.explaining import explain_run
-from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary, set_mark
+from chimbuko.provenance.incidents.incidentlist import (
+    IncidentPage,
+    Incidents,
+    IncidentSummary,
+    RecurrenceSummary,
+    set_mark,
+)
 from chimbuko.provenance.incidents.marks import MarkState
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.incidents.standstill import standstills
@@ -108,12 +114,16 @@ def command(
     rows += [] if skip else _metric_rows(metrics, start_us)
     if rows:
         Output().table(list(_COLUMNS), rows)
-    shown = f"{len(page.incidents):,} of {number_of(page.total, 'incidents')}"
-    others = f"{number_of(len(recurrences), 'recurring findings')}"
-    others += f", {len(metrics):,} in what programs publish" if metrics else ""
-    others += f"; {number_of(short, 'short delays')} within these: --all lists them" if short else ""
-    others += "; ranks stand still: 'chimbuko query --stuck' shows where" if is_stuck else ""
-    print(f"{shown}; {others}", file=sys.stderr)
+    print(_footer(page, len(recurrences), len(metrics), short, is_stuck), file=sys.stderr)
+
+
+def _footer(page: IncidentPage, recurrences: int, metrics: int, short: int, is_stuck: bool) -> str:
+    """Return what the list shows, and what else there is, by numbers."""
+    text = f"{len(page.incidents):,} of {number_of(page.total, 'incidents')}"
+    text += f"; {number_of(recurrences, 'recurring findings')}"
+    text += f", {metrics:,} in what programs publish" if metrics else ""
+    text += f"; {number_of(short, 'short delays')} within these: --all lists them" if short else ""
+    return text + ("; ranks stand still: 'chimbuko query --stuck' shows where" if is_stuck else "")
 
 
 def _rows(

@@ -132,16 +132,7 @@ def _print_list(nodes: dict[str, NodeFacts], zero_us: int) -> None:
     Output().table(columns, rows)
 
 
-def _print_node(view: NodeView, zero_us: int) -> None:
-    output = Output()
-    begin_s, end_s = ((us - zero_us) / 1e6 for us in (view.begin_us, view.end_us))
-    output.line(f"{view.name} from {begin_s:.3f} s to {end_s:.3f} s", "bold")
-    for one in view.findings:
-        output.line(f"{MARK} {one.kind}: {one.text}", "red")
-        output.line(f"    {one.advice}")
-    if not (view.threads or view.cores):
-        output.line("nothing is known of that time: no process of the run was sampled then")
-        return
+def _print_threads(output: Output, view: NodeView) -> None:
     output.heading(f"Threads: {_shown(len(view.threads), view.all_threads)}")
     columns = [
         *(Column(title, is_number=True) for title in ("RANK", "THREAD", "TID")),
@@ -165,6 +156,19 @@ def _print_node(view: NodeView, zero_us: int) -> None:
             for one in view.threads
         ],
     )
+
+
+def _print_node(view: NodeView, zero_us: int) -> None:
+    output = Output()
+    begin_s, end_s = ((us - zero_us) / 1e6 for us in (view.begin_us, view.end_us))
+    output.line(f"{view.name} from {begin_s:.3f} s to {end_s:.3f} s", "bold")
+    for one in view.findings:
+        output.line(f"{MARK} {one.kind}: {one.text}", "red")
+        output.line(f"    {one.advice}")
+    if not (view.threads or view.cores):
+        output.line("nothing is known of that time: no process of the run was sampled then")
+        return
+    _print_threads(output, view)
     output.heading(f"Cores: {_shown(len(view.cores), view.all_cores)}")
     output.table(
         [Column(title, is_number=True) for title in ("CORE", "RANKS", "OTHERS", "STOLEN")],

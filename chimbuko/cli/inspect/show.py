@@ -23,11 +23,18 @@ from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import against_usual, format_duration_us, format_share, format_signed_us
 from chimbuko.launcher.outcome.reach import reachable_run
-from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
+from chimbuko.provenance.incidents.incidentlist import (
+    IncidentDetails,
+    Incidents,
+    RecurrenceSummary,
+    is_incident_id,
+    is_recurrence_id,
+)
 from chimbuko.provenance.incidents.metricfindings import is_metric_finding_id, metric_finding
 from chimbuko.provenance.nodes.besidecall import GpuBeside, NodeBeside, node_beside
 from chimbuko.provenance.query.filters import as_object
-from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.query.run import Provenance, open_run
+from chimbuko.runtime.runs.directory import RunDirectory
 
 SELF = "▶"
 """Stands beside the call itself."""
@@ -64,32 +71,8 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     directory = reachable_run(Path(runs[0]) if runs else None, wanted)
     with open_run(directory) as provenance:
         time_range = provenance.steps.time_range()
-        if is_incident_id(wanted):
-            details = Incidents(provenance.reader).one(wanted)
-            known = known_findings_of(directory).get(details.summary.id)
-            if as_json:
-                print_json(msgspec.structs.asdict(details) | {"known": known})
-                return
-            output, summary = Output(), details.summary
-            print_incident(output, details, time_range[0] if time_range else summary.begin_us)
-            print_known(output, known)
-            return
-        if is_recurrence_id(wanted):
-            found = Incidents(provenance.reader).recurrence(wanted)
-            known = known_findings_of(directory).get(found.id)
-            if as_json:
-                print_json(msgspec.structs.asdict(found) | {"known": known})
-                return
-            output = Output()
-            print_recurrence(output, found, time_range[0] if time_range else found.recurrence.begin_us)
-            print_known(output, known)
-            return
-        if is_metric_finding_id(wanted):
-            metric = metric_finding(provenance.reader, wanted)
-            if as_json:
-                print_json(metric)
-                return
-            print_metric_finding(Output(), metric, time_range[0] if time_range else metric.finding.begin_us)
+        start_us = time_range[0] if time_range else None
+        if _show_finding(provenance, directory, wanted, as_json, start_us):
             return
         call = provenance.calls.record(wanted)
         normal = provenance.calls.normal_like(call)
@@ -102,7 +85,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
         beside = node_beside(provenance.reader, call)
         program = provenance.programs().get(call.program, str(call.program))
     output = Output()
-    _print_headline(output, call, config, program, time_range[0] if time_range else call.step_start_us)
+    _print_headline(output, call, config, program, call.step_start_us if start_us is None else start_us)
     _print_stack(output, call)
     _print_window(output, call)
     _print_messages(output, call)
@@ -119,6 +102,38 @@ def headline(call: CallRecord, metric: str) -> str:
     took = "took" if call.exit_us else "had not ended after"
     took = f"{shown_name(call.function)} {took} {format_duration_us(runtime_us)}"
     return took + against_usual(runtime_us, call.expected_us, format_duration_us(call.expected_us))
+
+
+def _show_finding(
+    provenance: Provenance, directory: RunDirectory, wanted: str, as_json: bool, start_us: int | None
+) -> bool:
+    """Show an incident or a finding; False where the id is that of neither."""
+    output = Output()
+    if is_metric_finding_id(wanted):
+        metric = metric_finding(provenance.reader, wanted)
+        if as_json:
+            print_json(metric)
+        else:
+            print_metric_finding(output, metric, metric.finding.begin_us if start_us is None else start_us)
+        return True
+    found: IncidentDetails | RecurrenceSummary
+    if is_incident_id(wanted):
+        found = Incidents(provenance.reader).one(wanted)
+        known = known_findings_of(directory).get(found.summary.id)
+    elif is_recurrence_id(wanted):
+        found = Incidents(provenance.reader).recurrence(wanted)
+        known = known_findings_of(directory).get(found.id)
+    else:
+        return False
+    if as_json:
+        print_json(msgspec.structs.asdict(found) | {"known": known})
+        return True
+    if isinstance(found, RecurrenceSummary):
+        print_recurrence(output, found, found.recurrence.begin_us if start_us is None else start_us)
+    else:
+        print_incident(output, found, found.summary.begin_us if start_us is None else start_us)
+    print_known(output, known)
+    return True
 
 
 def _print_headline(

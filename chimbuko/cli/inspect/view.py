@@ -20,7 +20,7 @@ from chimbuko.runtime.protocol.brokerplace import LOOPBACK
 from chimbuko.runtime.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory
 from chimbuko.runtime.runs.finding import runs_in
 from chimbuko.viz.http.listening import Front
-from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
+from chimbuko.viz.jobs.messagequeue import FOLDER_VARIABLE, JOBS_VARIABLE
 
 STDOUT = 1
 END_S = 10.0

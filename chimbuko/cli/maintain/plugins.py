@@ -13,7 +13,7 @@ from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core import plugins
 from chimbuko.core.config import DetectorEntry
 from chimbuko.core.errors import ConfigError
-from chimbuko.launcher.jobs.inside import SchedulerKind
+from chimbuko.launcher.jobs.schedulers import SchedulerKind
 from chimbuko.provenance.export.registry import Format as ExportFormat
 
 TYPES: dict[str, type[object] | None] = {

@@ -1,7 +1,7 @@
 """Options that several verbs share, and tables and lists on standard output.
 
-May import capture.follow, capture.trace, causes, core.calls, launcher, launcher.outcome,
-launcher.services, monitor.report, observe.namespaces.exchange, plan, provenance.alerts, provenance.history,
-provenance.incidents, provenance.manage, provenance.nodes, provenance.query, provenance.store,
-runtime.process, runtime.protocol, runtime.runs and viz.http.
+May import causes, core.calls, launcher, launcher.outcome, launcher.services, monitor.report,
+observe.namespaces.exchange, plan, provenance.alerts, provenance.history, provenance.incidents,
+provenance.manage, provenance.nodes, provenance.query, provenance.store, runtime.process, runtime.protocol,
+runtime.runs and viz.http.
 """

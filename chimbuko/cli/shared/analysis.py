@@ -12,13 +12,36 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from chimbuko.cli.shared.pluginchoice import PluginChoice
 from chimbuko.core.config import DETECTORS, METRICS, MOST_LEAVES, MOST_PARTS, MOST_WRITERS, AnalysisConfig
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.plugins import declared
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.options import AnalysisOptions
 from chimbuko.runtime.runs.environment import labelled
 from chimbuko.runtime.runs.finding import find_run
+
+
+class PluginChoice(click.Choice[str]):
+    """Choice among names of our own, which help lists, and those of the plugins of a kind.
+
+    Plugins are looked for only where the name is none of ours.
+    """
+
+    def __init__(self, names: Iterable[str], kind: str) -> None:
+        super().__init__(list(names))
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, as ``click.Choice`` does."""
+        if value not in self.choices and value in declared(self._kind):
+            return str(value)
+        return super().convert(value, param, ctx)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return the message, which names plugins too."""
+        names = [*self.choices, *declared(self._kind)]
+        return f"{value!r} is not one of {', '.join(map(repr, names))}."
+
 
 # Lists that an option takes from a file, ``@FILE``, in the forms that the C++ Chimbuko has them.
 #

@@ -1,4 +1,4 @@
-"""What is recorded of extensions that a traced Python program imports: MPI by the recorder's library,
+"""Recording of extensions that a traced Python program imports: MPI by the recorder's library,
 PyTorch by an observer.
 
 May import instrument.hooks, instrument.recorder, instrument.tracer and runtime.

@@ -44,7 +44,7 @@ class Header(NamedTuple):
     is_forked: bool = False
     """Whether the process was forked, and so began inside calls of its parent."""
     launched: Launched = Launched()
-    """What its launcher has said to it: asked by itself, as it may have ended when the header is read."""
+    """Statements of its launcher, read by the process itself: it may have ended when the header is read."""
 
 
 class Children(NamedTuple):

@@ -32,7 +32,7 @@ _MOST_READ = 50
 
 
 class Launched(NamedTuple):
-    """What the launcher of a process has said to it."""
+    """Statements of the launcher of a process about its place."""
 
     launcher: int = 0
     """Process id of the launcher: of the nearest ancestor to which nobody has said the same."""

@@ -12,7 +12,7 @@ import msgspec
 from chimbuko.capture.symbols.taunames import is_offset_name
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.causes.incidents.drift import Drift
-from chimbuko.causes.recurrence import RecurrenceKind
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.causes.wording import Bound, bounded
 from chimbuko.core.calls.census import AT_THE_END, Census, census_of, share_of
 from chimbuko.core.calls.functionnames import shown_name, shown_names
@@ -199,6 +199,16 @@ def summarize(run: RunDirectory, problems: list[str], exit_code: int | None = No
         return _summary(run, provenance, problems, exit_code)
 
 
+def _drifted(
+    known: Sequence[FunctionStatistics], recurrences: Sequence[Recurrence]
+) -> list[FunctionStatistics]:
+    """Return functions whose calls take longer than at first, without those of which a finding says so."""
+    are_told = {(one.program, one.function) for one in recurrences if one.kind is RecurrenceKind.DRIFT}
+    # What ranks wait for drifts, and not their waits.
+    own = [f for f in known if waits_in(f.name) is Waits.NOT and (f.program, f.name) not in are_told]
+    return [f for f in own if _extent(f) >= math.log(DRIFT)]
+
+
 def _summary(
     run: RunDirectory, provenance: Provenance, problems: list[str], exit_code: int | None
 ) -> Summary:
@@ -210,11 +220,7 @@ def _summary(
     known = provenance.function_statistics()
     functions = [f for f in known if f.anomalies]
     recurrences = Incidents(provenance.reader).recurrences()
-    told = [one.recurrence for one in recurrences if one.recurrence.kind is RecurrenceKind.DRIFT]
-    are_told = {(one.program, one.function) for one in told}
-    # What ranks wait for drifts, and not their waits.
-    own = [f for f in known if waits_in(f.name) is Waits.NOT and (f.program, f.name) not in are_told]
-    drifted = [f for f in own if _extent(f) >= math.log(DRIFT)]
+    drifted = _drifted(known, [one.recurrence for one in recurrences])
     ranks = [r for r in provenance.steps.rank_statistics() if r.total]
     info, is_interrupted = run.read_info(), run.interrupted_path.exists()
     is_over_sst = info.transport == Transport.SST.value
@@ -280,6 +286,14 @@ class Result(msgspec.Struct, frozen=True):
     """0, or the exit code that says why there is no summary."""
 
 
+def _unended_lines(summary: Summary) -> list[str]:
+    calls = [
+        f"  {format_duration_us(call.inclusive_us):>8}  {call.id}  {shown_name(call.function)}"
+        for call in summary.unended
+    ]
+    return ["Calls that never ended, the longest first:", *calls] if calls else []
+
+
 def summary_lines(summary: Summary) -> list[str]:
     """Return the summary for people."""
     lines = [f"Time: {summary.budget.sentence}"] if summary.budget.threads else []
@@ -313,12 +327,7 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.slow_ranks:
         lines.append("Slow all the time, compared with the other ranks:")
         lines += slow_lines(summary.slow_ranks)
-    if summary.unended:
-        lines.append("Calls that never ended, the longest first:")
-        lines += [
-            f"  {format_duration_us(call.inclusive_us):>8}  {call.id}  {shown_name(call.function)}"
-            for call in summary.unended
-        ]
+    lines += _unended_lines(summary)
     lines.append(
         f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace{CAME.get(summary.transport, '')}, "
         f"{(summary.stored_bytes - summary.elsewhere_bytes) / 1e6:.2f} MB left in the run's folder"

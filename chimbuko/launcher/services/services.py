@@ -27,8 +27,7 @@ from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.supervisor import ServiceGroup
-from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
-from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part
+from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, TOKEN_VARIABLE, metrics_of_part
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, claim_name, kept_token
 

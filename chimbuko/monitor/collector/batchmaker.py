@@ -11,15 +11,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from chimbuko.monitor.collector.keptrows import KEYS
+from chimbuko.monitor.collector.fastring import KEYS
 from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE, GpuSpan, Metric
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.topology import Part, Topology
 from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.sampling.difference import difference
-from chimbuko.monitor.sampling.nodebatch import NodeBatch, NodeFinding, NodePart, Rows, ThreadName
-from chimbuko.monitor.sampling.rows import GPU, OTHER
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, NodeFinding, NodePart, ThreadName
+from chimbuko.monitor.sampling.rows import GPU, OTHER, Rows
 from chimbuko.monitor.sampling.sample import Sample, ThreadCounters
 from chimbuko.monitor.sampling.span import Growth, OtherLoad, Span, Standstill, ThreadSpan
 

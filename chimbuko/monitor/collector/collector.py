@@ -11,8 +11,15 @@ import numpy as np
 
 from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, Costs, CurrentSum, ThreadNames, parts_of
 from chimbuko.monitor.collector.fastlooks import FastLooks
-from chimbuko.monitor.collector.fastring import TICK_US, Passed, ThreadLook, passed_by, passed_row
-from chimbuko.monitor.collector.keptrows import KEYS, KeptRows
+from chimbuko.monitor.collector.fastring import (
+    KEYS,
+    TICK_US,
+    KeptRows,
+    Passed,
+    ThreadLook,
+    passed_by,
+    passed_row,
+)
 from chimbuko.monitor.collector.lossfinder import LossesOfThread
 from chimbuko.monitor.collector.spanrows import core_rows, first_rows, gpu_rows, node_rows, thread_rows
 from chimbuko.monitor.collector.threadreading import Reading
@@ -22,8 +29,8 @@ from chimbuko.monitor.procfs.task import parse_stat
 from chimbuko.monitor.procfs.topology import read_sysfs
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.memorytrend import MemoryGrowth
-from chimbuko.monitor.sampling.nodebatch import SAMPLED_US, Awaited, NodeBatch, RankLoss, Rows
-from chimbuko.monitor.sampling.rows import THREAD
+from chimbuko.monitor.sampling.nodebatch import SAMPLED_US, Awaited, NodeBatch, RankLoss
+from chimbuko.monitor.sampling.rows import THREAD, Rows
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import TICKS_PER_S, Standstill
@@ -77,7 +84,7 @@ class Collector:
         self._growth = MemoryGrowth()
         self._last: Sample | None = None
         self._early: dict[int, list[Reading]] = {}
-        """What was read of each thread before there was a collector."""
+        """Readings of each thread from before there was a collector."""
         self._since_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_S)
         """Time since which processes count from their beginning, as those of ``attach`` do not."""
         self._beginnings: dict[int, int] = {}

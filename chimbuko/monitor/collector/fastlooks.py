@@ -13,15 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from chimbuko.monitor.collector.batchmaker import Costs
-from chimbuko.monitor.collector.fastring import FastRing, ThreadLook
-from chimbuko.monitor.collector.keptrows import KeptRows
+from chimbuko.monitor.collector.fastring import FastRing, KeptRows, ThreadLook
 from chimbuko.monitor.collector.lossfinder import Stretch
 from chimbuko.monitor.collector.threadreading import Reading
 from chimbuko.monitor.procfs.task import TaskStat, parse_ended_ticks, parse_stat
-from chimbuko.monitor.sampling.nodebatch import Awaited, Rows
+from chimbuko.monitor.sampling.nodebatch import Awaited
 from chimbuko.monitor.sampling.ownrun import OwnRun
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
-from chimbuko.monitor.sampling.rows import OTHER
+from chimbuko.monitor.sampling.rows import OTHER, Rows
 
 # Processes that are not watched: which of them ran, and where.
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from chimbuko.monitor.collector.fastring import Passed, passed_row
 from chimbuko.monitor.procfs.systemcalls import NO_CALL
-from chimbuko.monitor.sampling.nodebatch import Rows
-from chimbuko.monitor.sampling.rows import ANYBODY, CORE, GPU, NOBODY, NODE, THREAD
+from chimbuko.monitor.sampling.rows import ANYBODY, CORE, GPU, NOBODY, NODE, THREAD, Rows
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.span import TICKS_PER_S, Span
 

@@ -21,7 +21,7 @@ def write_exposition(path: Path, text: str) -> None:
     write_atomically(path, text.encode())
 
 
-def _lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterator[str]:
+def _thread_lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterator[str]:
     threads = []
     for one in total.threads.values():
         labels = {"node": node, "rank": _rank(one.pid, identities), "pid": one.pid, "tid": one.tid}
@@ -48,6 +48,10 @@ def _lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterat
             for kind, value in (("voluntary", one.voluntary), ("involuntary", one.involuntary))
         ],
     )
+
+
+def _lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterator[str]:
+    yield from _thread_lines(total, identities, node)
     yield from _metric(
         "core_seconds_total",
         "counter",

@@ -6,10 +6,9 @@ import zlib
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from chimbuko.core import unpacking
-from chimbuko.monitor.sampling.rows import CORE, GPU, NODE, OTHER, THREAD, VERSION
+from chimbuko.monitor.sampling.rows import CORE, GPU, NODE, OTHER, THREAD, VERSION, Rows
 
 
 class NodePart(msgspec.Struct, frozen=True, array_like=True):
@@ -72,9 +71,6 @@ class Awaited(msgspec.Struct, frozen=True, array_like=True):
     first_byte: int = 0
     end_byte: int = 0
     """Where in the file the thread was, and with what it moved just then; both 0 if that is not known."""
-
-
-Rows = npt.NDArray[np.void]
 
 
 class ThreadName(msgspec.Struct, frozen=True, array_like=True):

@@ -1,4 +1,4 @@
-"""Place of a broker: the variable that names it, and the addresses that one of ours can listen on.
+"""Places at which processes reach each other: a broker, and where a run is asked for its metrics.
 
 It is imported before the user's program starts, and loads no client, which takes 65 ms.
 """
@@ -55,3 +55,42 @@ def listening_place(bind: str) -> tuple[str, int]:
     if address == "0.0.0.0":
         raise ConfigError("--bind 0.0.0.0: others need the address of one network; name it, or its interface")
     return address, int(port or 0)
+
+
+TOKEN_VARIABLE = "CHIMBUKO_METRICS_TOKEN"
+"""Environment variable with the token that Prometheus has to bring: on a command line other users could read
+it. A run makes one itself where it is not set.
+"""
+
+
+def metrics_place(given: str) -> tuple[str, int]:
+    """Return address and port of ``[WHERE:]PORT``; the loopback without an address.
+
+    Raises
+    ------
+    ConfigError
+        The text is no address and port.
+    """
+    where, _, port = given.rpartition(":")
+    if not (port.isdecimal() and int(port) < 1 << 16):
+        raise ConfigError(f"--metrics {given}: {port!r} is no port; give one like 9464 or ib0:9464")
+    return address_of(where) if where else LOOPBACK, int(port)
+
+
+def metrics_of_part(given: str, part: int) -> str:
+    """Return the address of one part of the parameter server: parts have ports that follow each other.
+
+    Raises
+    ------
+    ConfigError
+        There are not as many ports.
+    """
+    where, colon, port = given.rpartition(":")
+    if not port.isdecimal() or port == "0":
+        return given
+    if int(port) + part >= 1 << 16:
+        raise ConfigError(
+            f"--metrics {given}: {part + 1} parts of the server need as many ports from there on; "
+            "give a lower one"
+        )
+    return f"{where}{colon}{int(port) + part}"

@@ -79,9 +79,7 @@ class RunKeys:
         self.record_acks = begin + "record-acks"
         """Hash: stream key to the last batch sequence that is committed in the store."""
         self.budgets = begin + "budgets"
-        """Hash: number of a writer to the abnormal calls per second that it takes of each of its agents,
-        where it cannot take all that they find.
-        """
+        """Hash: number of a writer to the abnormal calls per second that it takes of each of its agents."""
         self.statistics = begin + "statistics"
         """Stream of ``RunStatistics``, server to store, which removes what it has written."""
         self.wake = begin + "wake"

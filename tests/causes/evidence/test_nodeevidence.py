@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.causes.evidence.nodeevidence import NodeEvidence
-from chimbuko.monitor.sampling.intervals import overlapping
-from chimbuko.monitor.sampling.nodebatch import NodeBatch, Rows, ThreadName
-from chimbuko.monitor.sampling.rows import THREAD
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, ThreadName
+from chimbuko.monitor.sampling.rows import THREAD, Rows, overlapping
 
 TIDS = (3, 5, 8)
 _row = st.tuples(st.integers(0, 60), st.integers(1, 20), st.sampled_from(TIDS))

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from chimbuko.causes.evidence.threadactivity import SlowTimes, ThreadActivity, Usual, activity_in
 from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS
-from chimbuko.monitor.sampling.intervals import overlaps_us
-from chimbuko.monitor.sampling.rows import THREAD
+from chimbuko.monitor.sampling.rows import THREAD, overlaps_us
 from tests.causes.flagged import at
 from tests.causes.nodes import thread, ticks
 

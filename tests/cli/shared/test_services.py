@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from chimbuko.cli import main
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.launcher.assembly import run_with_store
-from chimbuko.provenance.alerts.webhook import WEBHOOK
+from chimbuko.provenance.alerts.sinks import WEBHOOK
 
 SECRET = "hush-T0ken"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chimbuko.instrument.extensions.iterations import Iterations
+from chimbuko.instrument.extensions.observing import Iterations
 from chimbuko.instrument.hooks import functions
 
 ENTRY = 6

@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.launcher.jobs.flux import flux
 from chimbuko.launcher.jobs.job import LEAST_TIME_S, Job, Request, clock_of, parse_time_s
-from chimbuko.launcher.jobs.lsf import lsf
-from chimbuko.launcher.jobs.pbs import pbs
+from chimbuko.launcher.jobs.schedulers import flux, lsf, pbs, slurm
 from chimbuko.launcher.jobs.script import job_script
-from chimbuko.launcher.jobs.slurm import slurm
 
 JOB = Job(program=["app"], ranks=8, chimbuko=["chimbuko"])
 REQUEST = Request(2, 4, 5400, account="physics", queue="normal", name="heat")

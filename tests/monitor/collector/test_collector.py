@@ -27,9 +27,9 @@ from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.task import parse_ended_ticks, parse_stat
 from chimbuko.monitor.procfs.topology import PU, read_sysfs
 from chimbuko.monitor.report import cores
-from chimbuko.monitor.sampling.nodebatch import NodeBatch, Rows
+from chimbuko.monitor.sampling.nodebatch import NodeBatch
 from chimbuko.monitor.sampling.procreader import ProcReader
-from chimbuko.monitor.sampling.rows import OTHER, THREAD
+from chimbuko.monitor.sampling.rows import OTHER, THREAD, Rows
 from chimbuko.monitor.sampling.sample import ThreadCounters
 from tests.patience import PATIENCE_S
 

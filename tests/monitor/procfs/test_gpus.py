@@ -16,11 +16,9 @@ import pytest
 
 from chimbuko.monitor.collector.collector import Collector
 from chimbuko.monitor.collector.watched import Watched
-from chimbuko.monitor.procfs import rocm
-from chimbuko.monitor.procfs.gpus import Gpus, Maker, present_gpus
+from chimbuko.monitor.procfs import gpus
+from chimbuko.monitor.procfs.gpus import Gpus, Maker, Nvml, Rocm, present_gpus
 from chimbuko.monitor.procfs.gpuspan import BUSY, GpuReading, gpu_span
-from chimbuko.monitor.procfs.nvml import Nvml
-from chimbuko.monitor.procfs.rocm import Rocm
 from chimbuko.monitor.report.csvwriter import CsvWriter, read_zerosum
 from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.report.layout import heartbeat, report
@@ -175,12 +173,12 @@ def test_amds_package_is_left_alone_where_it_would_print_that_its_library_is_mis
     (tmp_path / "amdsmi.py").write_text("print('Unable to find a library')\nraise KeyError('library')\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))
-    assert present_gpus([Maker(os.devnull, rocm.opened)]).read() == {}
+    assert present_gpus([Maker(os.devnull, gpus.open_rocm)]).read() == {}
     assert capfd.readouterr() == ("", "")
     # Any library stands for it here: what the package prints of others is its own.
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / rocm.LIBRARY).symlink_to(_struct.__file__)
-    assert present_gpus([Maker(os.devnull, rocm.opened)]).read() == {}
+    (tmp_path / "lib" / gpus.ROCM_LIBRARY).symlink_to(_struct.__file__)
+    assert present_gpus([Maker(os.devnull, gpus.open_rocm)]).read() == {}
     assert capfd.readouterr() == ("Unable to find a library\n", "")
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.monitor.sampling.intervals import ends_us, overlapping, overlaps_us, summed
-from chimbuko.monitor.sampling.nodebatch import NodeBatch, Rows, ThreadName, packed, unpacked
-from chimbuko.monitor.sampling.rows import NODE, THREAD
+from chimbuko.monitor.sampling.nodebatch import NodeBatch, ThreadName, packed, unpacked
+from chimbuko.monitor.sampling.rows import NODE, THREAD, Rows, ends_us, overlapping, overlaps_us, summed
 
 _rows = st.lists(
     st.tuples(st.integers(0, 50), st.integers(0, 20), st.integers(1, 3), st.integers(0, 2**32 - 1)),

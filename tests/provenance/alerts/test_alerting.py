@@ -7,19 +7,26 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import Silence, StreamHealth
 from chimbuko.monitor.report.finding import Finding
-from chimbuko.provenance.alerts.agents import LOOK_S as AGENTS_S
-from chimbuko.provenance.alerts.agents import AgentAlert
-from chimbuko.provenance.alerts.alerting import Alerting
-from chimbuko.provenance.alerts.calls import PERIOD_S, CallAlert
-from chimbuko.provenance.alerts.deadlocks import LOOK_S as DEADLOCKS_S
-from chimbuko.provenance.alerts.deadlocks import DeadlockAlert
+from chimbuko.provenance.alerts.alerting import (
+    AGENTS_LOOK_S,
+    CALLS_PERIOD_S,
+    MUCH_MORE,
+    STANDSTILL_LOOK_S,
+    AgentAlert,
+    Alerting,
+    CallAlert,
+    CallGate,
+    CostGate,
+    DeadlockAlert,
+    RecurrenceAlert,
+)
 from chimbuko.provenance.alerts.events import (
     AgentsSeen,
     Event,
@@ -28,7 +35,6 @@ from chimbuko.provenance.alerts.events import (
     Send,
     StandstillsSeen,
 )
-from chimbuko.provenance.alerts.recurrences import MUCH_MORE, RecurrenceAlert
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.incidents.standstill import Standstill
 from chimbuko.provenance.write.events import (
@@ -81,7 +87,7 @@ class AlertingMachine(RuleBasedStateMachine):
         self.core.validate_state()
         for one in found:
             if not isinstance(one, Send):
-                period_s = AGENTS_S if isinstance(one, LookAtAgents) else DEADLOCKS_S
+                period_s = AGENTS_LOOK_S if isinstance(one, LookAtAgents) else STANDSTILL_LOOK_S
                 assert self.now_s - self.looks.get(type(one), -100.0) >= period_s
                 assert isinstance(one, LookAtAgents) or self.has_silent_rank
                 self.looks[type(one)] = self.now_s
@@ -91,7 +97,7 @@ class AlertingMachine(RuleBasedStateMachine):
     def tick(self, passed_s: float) -> None:
         self.now_s += passed_s
         assert self.handle(Tick(self.now_s)) == []
-        assert self.now_s - self.looks[LookAtAgents] < AGENTS_S
+        assert self.now_s - self.looks[LookAtAgents] < AGENTS_LOOK_S
 
     @rule(calls=st.lists(st.tuples(st.sampled_from(FUNCTIONS), st.integers(1, 9)), max_size=4))
     def store_calls(self, calls: Sequence[tuple[str, int]]) -> None:
@@ -146,14 +152,91 @@ class AlertingMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Each call had its alert, or is counted in the next one of its function."""
-        self.now_s += PERIOD_S
+        self.now_s += CALLS_PERIOD_S
         self.store_calls([(function, 1) for function in FUNCTIONS])
         assert sum(1 + one.suppressed for _, one in self.call_alerts) == self.calls
         for function in FUNCTIONS:
             times = [at_s for at_s, one in self.call_alerts if one.function == function]
-            assert all(later - sooner >= PERIOD_S for sooner, later in itertools.pairwise(times))
+            assert all(later - sooner >= CALLS_PERIOD_S for sooner, later in itertools.pairwise(times))
         assert self.core.story.lines()
 
 
 TestAlerting = AlertingMachine.TestCase
 TestAlerting.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+def test_each_passes_once_and_again_at_ten_times_the_cost() -> None:
+    gate = CostGate(1000.0, 10.0)
+    costs = (999.0, 1000.0, 1000.0, 9999.0, 10_000.0, 99_000.0, 500.0, 100_000.0)
+    assert [cost_us for cost_us in costs if gate.passes("relax", cost_us)] == [1000.0, 10_000.0, 100_000.0]
+    assert not gate.passes("relax", 100_001.0)
+    assert not gate.has_passed("step") and gate.passes("step", 2000.0) and gate.has_passed("step")
+
+
+def test_without_growth_each_passes_once() -> None:
+    gate = CostGate(1000.0)
+    assert [gate.passes(7, cost_us) for cost_us in (10.0, 1000.0, 1e300)] == [False, True, False]
+
+
+def test_what_was_stored_before_is_not_new() -> None:
+    gate = CostGate(1000.0, 10.0)
+    gate.know("relax", 2000.0)
+    gate.know("step", 10.0)
+    assert not gate.passes("relax", 2000.0) and not gate.passes("step", 10.0)
+    assert gate.has_passed("relax") and not gate.has_passed("step")
+    assert gate.passes("relax", 20_000.0) and gate.passes("step", 1000.0)
+
+
+def test_what_is_stored_anew_does_not_undo_what_has_passed() -> None:
+    """The successor of a store that was put aside numbers anew, and has findings later, with lower costs."""
+    gate = CostGate(1000.0, 10.0)
+    assert gate.passes("relax", 20_000.0)
+    gate.know("relax", 2000.0)
+    assert not gate.passes("relax", 30_000.0)
+
+
+def bare_call(row: int, function: str = "solve", severity_us: float = 5000.0) -> ExplainedCall:
+    severe = SevereCall((0, 1, 3, row), function, 0, "node7", 3, 1, False, severity_us, 7.0)
+    return ExplainedCall(severe, "", "")
+
+
+def test_the_most_severe_of_those_that_come_together_passes_and_the_next_one_reports_of_the_others() -> None:
+    gate = CallGate()
+    ((first, suppressed),) = gate.passing(
+        [bare_call(1), bare_call(2, severity_us=9000.0), bare_call(3)], 100.0
+    )
+    assert (first.call.id, suppressed) == ("0:1:3:2", 0)
+    assert gate.passing([bare_call(4)], 100.0 + CALLS_PERIOD_S - 0.1) == []
+    assert gate.passing([bare_call(5)], 100.0 + CALLS_PERIOD_S) == [(bare_call(5), 3)]
+    assert gate.passing([bare_call(6)], 100.0 + 2 * CALLS_PERIOD_S) == [(bare_call(6), 0)]
+
+
+def test_functions_do_not_hold_up_each_other() -> None:
+    gate = CallGate()
+    gate.passing([bare_call(1)], 0.0)
+    assert gate.passing([bare_call(2), bare_call(3, "write")], 1.0) == [(bare_call(3, "write"), 0)]
+
+
+arrivals = st.lists(
+    st.tuples(st.floats(0, 8), st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9)), max_size=5)),
+    max_size=20,
+)
+
+
+@given(arrivals)
+def test_each_call_passes_or_is_counted_and_none_too_soon(arrivals: Sequence[Any]) -> None:
+    gate, now_s, passed, came, row = CallGate(), 0.0, [], 0, 0
+    for pause_s, calls in arrivals:
+        now_s += pause_s
+        made = []
+        for function, severity in calls:
+            row += 1
+            made.append(bare_call(row, function, severity))
+        came += len(made)
+        passed += [(now_s, one, suppressed) for one, suppressed in gate.passing(made, now_s)]
+    for function in "ab":
+        times = [at_s for at_s, one, _ in passed if one.call.function == function]
+        assert all(later - sooner >= CALLS_PERIOD_S for sooner, later in itertools.pairwise(times))
+        closing = gate.passing([bare_call(row + 1, function)], now_s + 2 * CALLS_PERIOD_S)
+        passed += [(now_s, one, suppressed) for one, suppressed in closing]
+    assert sum(1 + suppressed for *_, suppressed in passed) == came + 2

@@ -17,15 +17,17 @@ from chimbuko.core.calls.record import Silence, StreamHealth
 from chimbuko.monitor.sampling.nodebatch import packed
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.observe.namespaces.service.publishing import FindingsBoard
-from chimbuko.provenance.alerts import agents, alertservice, calls, deadlocks
-from chimbuko.provenance.alerts.agents import AgentAlert
+from chimbuko.provenance.alerts import alerting, alertservice
+from chimbuko.provenance.alerts.alerting import (
+    AgentAlert,
+    CallAlert,
+    DeadlockAlert,
+    LossAlert,
+    MetricAlert,
+    RecurrenceAlert,
+)
 from chimbuko.provenance.alerts.alertservice import AlertService
-from chimbuko.provenance.alerts.calls import CallAlert
-from chimbuko.provenance.alerts.deadlocks import DeadlockAlert
-from chimbuko.provenance.alerts.metrics import MetricAlert
-from chimbuko.provenance.alerts.nodelosses import LossAlert
-from chimbuko.provenance.alerts.recurrences import RecurrenceAlert
-from chimbuko.provenance.alerts.sink import Sink
+from chimbuko.provenance.alerts.sinks import Sink
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.marks import Mark, MarkState, write_mark
 from chimbuko.provenance.incidents.metricfindings import metric_findings
@@ -81,7 +83,7 @@ def make_store(url: str) -> None:
 def test_each_severe_call_is_reported_once_whatever_comes_again(
     broker: RunBroker, any_store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "PERIOD_S", 0.0)
+    monkeypatch.setattr(alerting, "CALLS_PERIOD_S", 0.0)
     make_store(any_store_url)
     got: list[bytes] = []
     broker.client.set(broker.keys.dashboard, "http://127.0.0.1:1234/")
@@ -108,7 +110,7 @@ def test_each_severe_call_is_reported_once_whatever_comes_again(
 def test_an_agent_that_falls_silent_is_reported_and_so_is_its_return(
     broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "LOOK_S", 0.0)
+    monkeypatch.setattr(alerting, "AGENTS_LOOK_S", 0.0)
     url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
     make_store(url)
     got: list[bytes] = []
@@ -131,7 +133,7 @@ def test_an_agent_that_falls_silent_is_reported_and_so_is_its_return(
 def test_ranks_that_spin_in_mpi_for_ever_are_reported_once(
     broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadlocks, "LOOK_S", 0.0)
+    monkeypatch.setattr(alerting, "STANDSTILL_LOOK_S", 0.0)
     url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
     make_store(url)
     got: list[bytes] = []

@@ -12,12 +12,9 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.provenance.alerts import alertservice, command
+from chimbuko.provenance.alerts import alertservice, sinks
 from chimbuko.provenance.alerts.alertservice import SinkQueue
-from chimbuko.provenance.alerts.command import COMMAND
-from chimbuko.provenance.alerts.sink import Sink, SinkError
-from chimbuko.provenance.alerts.sinks import SINKS, sinks_named, sinks_of
-from chimbuko.provenance.alerts.webhook import WEBHOOK
+from chimbuko.provenance.alerts.sinks import COMMAND, SINKS, WEBHOOK, Sink, SinkError, sinks_named, sinks_of
 from tests.patience import PATIENCE_S
 
 SECRET = "T0ken-hush"
@@ -181,7 +178,7 @@ def test_what_goes_wrong_is_said_without_secrets(environment: dict[str, str], re
 
 
 def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "TIMEOUT_S", 0.1)
+    monkeypatch.setattr(sinks, "TIMEOUT_S", 0.1)
     sink = only({COMMAND.variable: "sleep 600"})
     with pytest.raises(SinkError, match="was ended"):
         sink.take(b"{}")

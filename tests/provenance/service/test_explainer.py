@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from chimbuko.causes.incidents import tracker
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.provenance.alerts.alertservice import AlertService
-from chimbuko.provenance.alerts.sink import Sink
+from chimbuko.provenance.alerts.sinks import Sink
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.provenance.budget.runbudget import run_budget
-from chimbuko.provenance.budget.steptimes import step_times
+from chimbuko.provenance.budget.runbudget import run_budget, step_times
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents
 from chimbuko.provenance.incidents.origins import origins
 from chimbuko.provenance.query.filters import CallFilter

@@ -12,8 +12,7 @@ from msgspec import Meta
 from chimbuko.core.config import AnalysisConfig, detector_entry, least_calls
 from chimbuko.core.plugins import working
 from chimbuko.provenance.budget.budget import Budget
-from chimbuko.provenance.budget.runbudget import run_budget
-from chimbuko.provenance.budget.steptimes import StepTimes, step_times
+from chimbuko.provenance.budget.runbudget import StepTimes, run_budget, step_times
 from chimbuko.provenance.export.registry import FORMATS, Format
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter, Step

@@ -30,7 +30,7 @@ _OF_THE_PROFILER: Final = frozenset(("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_O
 _NAMES: Final = ("demangledName", "nameId", "textId", "text", "shortName")
 """Columns of names, those that say most first; a text, or the number of one."""
 _VERSION: Final = re.compile(r"_v\d+(?:_\w+)?")
-"""What CUPTI adds to the name of a function: ``cudaLaunchKernel_v7000``."""
+"""Suffix that CUPTI adds to the name of a function: ``cudaLaunchKernel_v7000``."""
 _PID_SHIFT: Final = 24
 _LOW_BITS: Final = (1 << _PID_SHIFT) - 1
 

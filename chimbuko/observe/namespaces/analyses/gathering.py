@@ -11,8 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 
-from chimbuko.observe.namespaces.analyses.series import of_rank
-from chimbuko.observe.namespaces.analyses.standard import MpiTimes, Ticks, percent, sample_of
+from chimbuko.observe.namespaces.analyses.standard import MpiTimes, Ticks, of_rank, percent, sample_of
 from chimbuko.observe.namespaces.analyses.views import Line, NodeView, QuantityView, RankTime, TaskView, Views
 from chimbuko.observe.namespaces.exchange.leaves import Leaf, elements
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, FindingKey
 from chimbuko.observe.namespaces.analyses.metricwatch import MetricWatch, Role
-from chimbuko.observe.namespaces.analyses.series import of_rank
+from chimbuko.observe.namespaces.analyses.standard import of_rank
 from chimbuko.observe.namespaces.exchange.leaves import Leaf, elements
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
 from chimbuko.observe.namespaces.exchange.paths import Path, format_path

@@ -22,8 +22,7 @@ import redis
 
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.traceschema import MPI_PREFIX
-from chimbuko.observe.namespaces.analyses.series import RANK_KEY
-from chimbuko.observe.namespaces.analyses.standard import TAU
+from chimbuko.observe.namespaces.analyses.standard import RANK_KEY, TAU
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
 from chimbuko.observe.namespaces.exchange.paths import Path, key_of

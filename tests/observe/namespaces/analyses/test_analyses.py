@@ -14,8 +14,7 @@ from chimbuko.core.errors import ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses import registry
 from chimbuko.observe.namespaces.analyses.metricanomalies import metric_anomalies
 from chimbuko.observe.namespaces.analyses.registry import analyse, names
-from chimbuko.observe.namespaces.analyses.series import values
-from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation, load_balance, task_states
+from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation, load_balance, task_states, values
 from chimbuko.observe.namespaces.exchange.leaves import as_leaf
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
 from chimbuko.observe.namespaces.exchange.paths import parse_path

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.launcher.jobs.inside import Allocation, allocation
+from chimbuko.launcher.jobs.schedulers import Allocation, allocation
 
 
 def test_what_schedulers_say_of_their_nodes(tmp_path: Path) -> None:
