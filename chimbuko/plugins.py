@@ -38,10 +38,10 @@ _MODULES = {
     "causes.part": ("Part",),
     "core.config": ("AnalysisConfig", "DetectorEntry"),
     "core.statistics.schema": ("BUCKETED_PROFILE", "PROFILE"),
-    "launcher.jobs.schedulers": ("SchedulerKind",),
     "launcher.jobs.job": ("Job", "Request", "Scheduler"),
+    "launcher.jobs.schedulers": ("SchedulerKind",),
     "observe.namespaces.exchange.namespacereader": ("Observation",),
-    "provenance.alerts.sink": ("Sink", "SinkError"),
+    "provenance.alerts.sinks": ("Sink", "SinkError"),
     "provenance.export.registry": ("ExportFormat",),
     "provenance.export.source": ("ExportSource",),
 }

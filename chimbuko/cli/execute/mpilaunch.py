@@ -66,7 +66,7 @@ def recorded_job(words: Sequence[str], recorded: Recorded) -> list[str] | None:
 
 def _is_on_this_node(is_of_slurm: bool) -> bool:
     # Here because no other command needs it.
-    from chimbuko.launcher.jobs.inside import allocation
+    from chimbuko.launcher.jobs.schedulers import allocation
 
     try:
         return len(allocation(os.environ).hosts) == 1
