@@ -216,7 +216,7 @@ def fit(measured: Measured) -> Fit:
     Of Extra-P's forms, and those with negative powers and with roots of logarithms, the one that predicts
     points best from all others; of those that chance may put behind it, the simplest. Extra-P itself is not
     the engine: it needs numpy before 2 and 0.6 GB with Qt, and with 2 % noise was off by 3.4 % at worst where
-    this is by 1.8 % (``tests/plan/test_extrap.py`` prints both). Residuals are relative. The
+    this is by 1.8 % (``tests/plan/test_fitting.py`` prints both). Residuals are relative. The
     replicates are fitted to resampled times: to those of the same point where each has three or more, and to
     resampled residuals otherwise.
 

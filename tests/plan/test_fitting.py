@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
 from itertools import product
 
 import numpy as np
@@ -14,6 +17,7 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.plan.fitting import REPLICATES, fit, measured, points_needed, sampling_plan
 from chimbuko.plan.hypotheses import agreement
 from chimbuko.plan.normalform import Factor, NormalForm, Term
+from tests.places import ROOT
 from tests.plan.published import (
     ALL,
     LOSSY,
@@ -153,3 +157,82 @@ def test_what_no_model_follows_from_is_refused_in_one_line(
     with pytest.raises(ConfigError, match=words) as refused:
         fit(measured("part", rows))
     assert "\n" not in str(refused.value)
+
+
+VALUES = st.lists(st.integers(1, 10_000).map(float), min_size=5, max_size=12, unique=True)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=3))
+def test_a_plan_has_6h_minus_1_points_and_five_of_each_parameter(given_values: list[list[float]]) -> None:
+    values = {f"p{at}": one for at, one in enumerate(given_values)}
+    plan = sampling_plan(values)
+    assert len({tuple(point.values()) for point in plan}) == len(plan) == points_needed(len(values))
+    cheapest = {name: min(one) for name, one in values.items()}
+    for name, one in values.items():
+        line = {
+            point[name]
+            for point in plan
+            if all(point[other] == cheapest[other] for other in values if other != name)
+        }
+        assert len(line) == 5
+        assert {min(one), max(one)} <= line <= set(one)
+
+
+def test_there_are_5_11_and_17() -> None:
+    assert [points_needed(parameters) for parameters in (1, 2, 3)] == [5, 11, 17]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 2.0, 4.0, 8.0],
+        [1.0, 1.0, 1.0, 1.0, 2.0],
+        [0.0, 1.0, 2.0, 3.0, 4.0],
+        [1.0, 2.0, 3.0, float("nan"), 4.0],
+        [1.0, 2.0, 3.0, 4.0, float("inf")],
+    ],
+)
+def test_too_few_values_and_those_that_are_not_positive_are_refused(values: list[float]) -> None:
+    with pytest.raises(ConfigError, match=r"needs 5 of each|are positive"):
+        sampling_plan({"ranks": values})
+
+
+PYTHON = os.environ.get("CHIMBUKO_EXTRAP_PYTHON")
+"""Interpreter of a virtual environment with ``extrap``, which needs numpy before 2 and Qt."""
+CASES = (*ONE_PARAMETER, QE_ON_CORES)
+SEEDS = range(5)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(PYTHON is None, reason="CHIMBUKO_EXTRAP_PYTHON names no interpreter that has extrap")
+@pytest.mark.parametrize(("noise", "most"), [(0.0, 1e-6), (0.02, 0.05)])
+def test_predictions_are_at_least_as_good_as_those_of_extra_p(noise: float, most: float) -> None:
+    cases, ours, truths = [], [], []
+    for published in CASES:
+        for seed in SEEDS:
+            points = sampled(published, sampling_plan(published.values), noise, 5, seed)
+            at = between(published, 30, seed)
+            truths.append(published.form.values(at))
+            ours.append(np.broadcast_to(fit(points).model.form.values(at), 30))
+            cases.append(
+                {
+                    "points": points.points.tolist(),
+                    "times_s": [times.tolist() for times in points.repetitions],
+                    "at": np.stack([at[name] for name in points.parameters], axis=1).tolist(),
+                }
+            )
+    done = subprocess.run(
+        [str(PYTHON), str(ROOT / "tests" / "insitu" / "extrapmodels.py")],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    theirs = np.array(json.loads(done.stdout))
+    errors, errors_of_theirs = (abs(np.array(one) / np.array(truths) - 1.0) for one in (ours, theirs))
+    print(
+        f"worst error {errors.max():.4f} beside {errors_of_theirs.max():.4f}, "
+        f"mean {errors.mean():.5f} beside {errors_of_theirs.mean():.5f}"
+    )
+    assert errors.max() < most
+    assert errors.mean() <= errors_of_theirs.mean() + 1e-6

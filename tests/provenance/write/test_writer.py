@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -266,3 +267,35 @@ def test_every_field_has_a_column(struct: type[msgspec.Struct], table: Table) ->
     # A function or counter is known by its number.
     numbered = {"program", "name"} if struct in (FunctionStatistics, CounterStatistics) else set()
     assert set(struct.__struct_fields__) - numbered <= set(table.columns.keys())
+
+
+EXPECTED_US = 1_000.0
+
+
+def test_latest_report_of_an_open_call_stays_until_its_end_is_recorded(
+    writer: Writer, provenance: Provenance, record: Record, batch: Batch
+) -> None:
+    reports = [
+        record(exit_us=0, revision=0, is_final=False, severity_us=seconds * 1e6, expected_us=EXPECTED_US)
+        for seconds in (5, 10, 20)
+    ]
+    ended = record(revision=1, severity_us=100.0, label=Label.NORMAL)
+    for order in itertools.permutations(reports):
+        writer.write([batch(stream="agent-0", records=[report]) for report in order])
+        shown = provenance.calls.record("0:1:3:0")
+        assert (shown.exit_us, shown.severity_us, shown.inclusive_us) == (0, 20e6, 20e6 + EXPECTED_US)
+        assert [call.id for call in provenance.calls.page(CallFilter(is_open=True)).calls] == ["0:1:3:0"]
+    writer.write([batch(records=[ended])])
+    writer.write([batch(stream="agent-0", records=reports)])
+    assert provenance.calls.record("0:1:3:0") == ended
+    assert provenance.calls.count(CallFilter(is_open=True)) == 0
+
+
+def test_batch_of_an_agent_says_nothing_of_the_totals_of_a_stream(
+    writer: Writer, provenance: Provenance, record: Record, batch: Batch
+) -> None:
+    writer.write([batch(sequence=7, records=[record()])])
+    (before,) = provenance.health()
+    assert before.steps == 7
+    writer.write([batch(sequence=1, stream="agent-0", records=[record(row=5, exit_us=0)])])
+    assert provenance.health() == [before]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chimbuko.runtime.protocol.broker import PrivateBroker
-from chimbuko.runtime.protocol.rankclaims import agents_of, claim_ranks, rivalries
+from chimbuko.runtime.protocol.rankclaims import agents_of, claim_ranks, newest_end_us, rivalries
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 
@@ -24,4 +24,16 @@ def test_the_first_agent_has_a_rank_for_good(tmp_path: Path) -> None:
         assert agents_of(client, asked) == {(0, 0): "agent-a", (1, 0): "agent-b"}
         (line,) = rivalries(client)
         assert line.startswith("heat, rank 0,") and "agent-a" in line and "agent-b" in line
+        client.client.close()
+
+
+def test_the_newest_event_is_known_when_all_shares_are_read(tmp_path: Path) -> None:
+    with PrivateBroker(tmp_path / "broker.log") as broker:
+        client = RunBroker.connect(broker.url, "run")
+        assert newest_end_us(client, 0, 3, 5_000_000_000_000_000) is None
+        assert newest_end_us(client, 2, 3, 0) is None
+        # One that was killed comes again.
+        assert newest_end_us(client, 0, 3, 5_000_000_000_000_000) is None
+        assert newest_end_us(client, 1, 3, 7) == 5_000_000_000_000_000
+        assert newest_end_us(client, 2, 3, 0) == 5_000_000_000_000_000
         client.client.close()

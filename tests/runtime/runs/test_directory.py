@@ -12,7 +12,7 @@ import pytest
 
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ConfigError
-from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, kept_token, new_run, write_secret
 from chimbuko.runtime.runs.finding import find_run
 
 COMMAND = ["mpirun", "-n", "4", "./heat"]
@@ -145,3 +145,28 @@ def test_what_a_run_is_outlasts_a_loss_of_power(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "fsync", lambda number: synced.append(os.readlink(f"/proc/self/fd/{number}")))
     run.write_info(run.read_info())
     assert len(synced) == 2 and synced[1] == str(run.path)
+
+
+def test_a_token_is_made_once(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    token = kept_token(path)
+    assert len(token) >= 32 and path.stat().st_mode & 0o777 == 0o600
+    assert kept_token(path) == token
+    assert kept_token(path, "given") == "given" == kept_token(path)
+
+
+def test_what_others_could_have_put_there_is_none(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "token", tmp_path / "elsewhere"
+    path.write_text("planted")
+    path.chmod(0o644)
+    assert kept_token(path) != "planted" and path.stat().st_mode & 0o777 == 0o600
+    write_secret(elsewhere, "planted")
+    path.unlink()
+    path.symlink_to(elsewhere)
+    assert kept_token(path) != "planted"
+    assert elsewhere.read_text() == "planted" and not path.is_symlink()
+
+
+def test_where_none_can_be_kept_there_is_a_new_one_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "no such folder" / "token"
+    assert kept_token(path) != kept_token(path)

@@ -1,21 +1,28 @@
-"""What agents have to say is divided among the parts of the server: all of it, and nothing twice."""
+"""The agent's statistics, as the thread that does not own them sees them."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from chimbuko.ad.modelsync.agentstatistics import cut_ranks, cut_telemetry
-from chimbuko.core.arrays import Int32Array, Rows
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, cut_ranks, cut_telemetry, rank_timers
+from chimbuko.core.arrays import Float64Array, Int32Array, Rows
+from chimbuko.core.calls.pathtable import PathTable
 from chimbuko.core.calls.record import CounterStatistics, StepCount
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.core.statistics.schema import TableSchema
 from chimbuko.runtime.protocol.partition import RANKS_TOGETHER, part_of_function, part_of_rank
 from chimbuko.runtime.protocol.telemetry import (
     BEGUN,
     FLAGGED,
+    OTHERS,
     PACE,
     TIMER,
     TRAFFIC,
@@ -24,6 +31,24 @@ from chimbuko.runtime.protocol.telemetry import (
     StreamCounters,
     TelemetryDelta,
 )
+from tests.core.calls.test_pathtable import path_rows
+
+
+def test_a_function_is_known_only_when_it_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    statistics = AgentStatistics("agent-0", 1, replace(make_detector(AnalysisConfig()).schema))
+    names = {number: f"function {number}" for number in range(1000)}
+    seen = []
+
+    def grown(schema: TableSchema, table: Float64Array, count: int) -> Float64Array:
+        # What another thread may ask for just now.
+        seen.append(len(statistics.model.rows_for(0, names)))
+        return original(schema, table, count)
+
+    original = TableSchema.grown
+    monkeypatch.setattr(TableSchema, "grown", grown)
+    statistics.name(0, names.values())
+    assert len(seen) >= 4 and set(seen) == {len(names)}
+
 
 FUNCTIONS = 7
 RANKS = 5 * RANKS_TOGETHER
@@ -131,3 +156,41 @@ def test_ranks_and_functions_are_spread_evenly() -> None:
             assert min(counts.values()) > least * max(counts.values()) and len(counts) == parts
     # A node's ranks are one message.
     assert len({part_of_rank(0, rank, 4) for rank in range(RANKS_TOGETHER)}) == 1
+
+
+paths = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
+calls = st.lists(st.tuples(paths, st.integers(0, 1000)), min_size=1, max_size=20)
+
+
+@given(calls, st.integers(1, 5))
+def test_timers_are_the_sums_of_calls(calls: list[tuple[tuple[int, ...], int]], most: int) -> None:
+    count: dict[int, int] = defaultdict(int)
+    exclusive_us: dict[int, int] = defaultdict(int)
+    inclusive_us: dict[int, int] = defaultdict(int)
+    for path, runtime_us in calls:
+        count[path[-1]] += 1
+        exclusive_us[path[-1]] += runtime_us
+        # TAU's rule: what a call within another one of the same function takes is in that one's already.
+        inclusive_us[path[-1]] += 0 if path[-1] in path[:-1] else runtime_us
+    timers = rank_timers(2, 7, path_rows(calls), most)
+    assert set(timers["program"].tolist()) == {2} and set(timers["rank"].tolist()) == {7}
+    own = timers[timers["function"] != OTHERS]
+    assert len(own) == min(most, len(count)) and len(timers) <= len(own) + 1
+    for _, _, function, called, inclusive, exclusive in own.tolist():
+        assert (called, inclusive, exclusive) == (
+            count[function],
+            inclusive_us[function],
+            exclusive_us[function],
+        )
+    least = min(own["exclusive_us"])
+    assert all(exclusive_us[function] <= least for function in count.keys() - set(own["function"].tolist()))
+    assert timers["calls"].sum() == len(calls)
+    assert timers["exclusive_us"].sum() == sum(runtime_us for _, runtime_us in calls)
+
+
+def test_calls_on_no_path_are_those_of_others() -> None:
+    table = PathTable(most=4)
+    table.add(path_rows([((0,), 1), ((1,), 2), ((2,), 4), ((3,), 8), ((0, 3), 16)]))
+    timers = {row[2]: row[3:] for row in rank_timers(0, 0, table.rows).tolist()}
+    assert timers[OTHERS] == (2, 0.0, pytest.approx(24.0))
+    assert timers[2] == (1, 4.0, 4.0)
