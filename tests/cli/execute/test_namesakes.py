@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.cli.execute.run import _recorded
+from chimbuko.cli.execute.recordedcommand import recorded_command
 
 pytestmark = pytest.mark.cold
 
@@ -20,6 +20,6 @@ def test_a_file_beside_the_program_is_not_taken_for_a_module_of_ours(tmp_path: P
     (tmp_path / "app.py").write_text("print('done')\n")
     environment = os.environ | {"TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
     for words in ((sys.executable, "app.py"), (sys.executable, "-m", "chimbuko", "trace", "app.py")):
-        command = _recorded(words)
+        command = recorded_command(words)
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
