@@ -11,6 +11,7 @@ import time
 from enum import IntEnum
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -19,7 +20,9 @@ import numpy.typing as npt
 from chimbuko.core.arrays import Int64Array
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.runtime.process.lifetime import log
-from chimbuko.runtime.protocol.runbroker import RunBroker
+
+if TYPE_CHECKING:
+    from chimbuko.runtime.protocol.runbroker import RunBroker
 
 SHORTAGE_BYTES = 4096
 _MOST_TRIES = 100

@@ -31,11 +31,11 @@ from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.liverun import INTERRUPTED_CODE
 from chimbuko.launcher.nodescript import node_command
 from chimbuko.launcher.options import HostOptions, check_agents
-from chimbuko.launcher.outcome.progress import FrameHealth, Progress, say
+from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.outcome.recovery import is_alive_elsewhere, note_failed_start
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.dashboard import AddressFile
-from chimbuko.launcher.services.services import Services
+from chimbuko.launcher.services.services import FrameHealth, Services
 from chimbuko.provenance.alerts.sinks import sinks_named
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED, RUNNING, state_of
 from chimbuko.provenance.query.run import open_run

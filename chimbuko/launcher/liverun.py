@@ -25,10 +25,10 @@ from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import AgentOptions
 from chimbuko.launcher.outcome.losses import HOW_TO_RECORD
-from chimbuko.launcher.outcome.progress import FrameHealth, Progress, say
+from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.dashboard import AddressFile
-from chimbuko.launcher.services.services import Services
+from chimbuko.launcher.services.services import FrameHealth, Services
 from chimbuko.launcher.transport import shield_news
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
 from chimbuko.runtime.process.failures import Failures, words_of

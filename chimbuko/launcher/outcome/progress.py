@@ -4,47 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import Self
-
-import msgspec
-import redis
 
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.core.calls.record import Silence, StreamHealth
 from chimbuko.core.names import visible
 from chimbuko.core.units import number_of
 from chimbuko.runtime.process.lifetime import log, write_error
-from chimbuko.runtime.protocol.messages import Frame
-from chimbuko.runtime.protocol.runbroker import Entries, RunBroker
 
-MOST_FRAMES = 100
 MOST_NAMED = 3
 FIRST_LINE_S = 60.0
 """Seconds until the first line where there is no terminal; the next one comes when twice the time has gone
 by: a job of a day has a dozen.
 """
-
-_frames = msgspec.msgpack.Decoder(Frame)
-
-
-class FrameHealth:
-    """Health of streams out of the server's frames."""
-
-    def __init__(self, broker: RunBroker) -> None:
-        self._broker = broker
-        self._read_to = b"0"
-
-    def __call__(self) -> Sequence[StreamHealth] | None:
-        """Return what is new since the last call; None if there was no frame."""
-        entries: Entries = []
-        with suppress(redis.RedisError):
-            entries = self._broker.read(self._broker.keys.frames, self._read_to, MOST_FRAMES)
-        self._read_to = entries[-1][0] if entries else self._read_to
-        frames = self._broker.seal.decoded(entries, _frames)
-        return [stream for frame in frames for stream in frame.health] if entries else None
 
 
 class Progress:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
+import redis
 
+from chimbuko.core.calls.record import StreamHealth
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.services import together
 from chimbuko.launcher.services.brokerkeeper import BrokerKeeper
@@ -28,8 +31,29 @@ from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.supervisor import ServiceGroup
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, TOKEN_VARIABLE, metrics_of_part
-from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.messages import Frame
+from chimbuko.runtime.protocol.runbroker import Entries, RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, claim_name, kept_token
+
+MOST_FRAMES = 100
+_frames = msgspec.msgpack.Decoder(Frame)
+
+
+class FrameHealth:
+    """Health of streams out of the server's frames."""
+
+    def __init__(self, broker: RunBroker) -> None:
+        self._broker = broker
+        self._read_to = b"0"
+
+    def __call__(self) -> Sequence[StreamHealth] | None:
+        """Return what is new since the last call; None if there was no frame."""
+        entries: Entries = []
+        with suppress(redis.RedisError):
+            entries = self._broker.read(self._broker.keys.frames, self._read_to, MOST_FRAMES)
+        self._read_to = entries[-1][0] if entries else self._read_to
+        frames = self._broker.seal.decoded(entries, _frames)
+        return [stream for frame in frames for stream in frame.health] if entries else None
 
 
 class _Job(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ import pytest
 
 from chimbuko.core.calls.record import SILENT, Silence, StreamHealth
 from chimbuko.launcher.outcome import progress
-from chimbuko.launcher.outcome.progress import MOST_NAMED, FrameHealth, Progress, elapsed_text, progress_line
+from chimbuko.launcher.outcome.progress import MOST_NAMED, Progress, elapsed_text, progress_line
+from chimbuko.launcher.services.services import FrameHealth
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.messages import PAYLOAD, Frame
 from chimbuko.runtime.protocol.runbroker import RunBroker
