@@ -31,6 +31,7 @@ _Static_assert(FUNCTIONS == (int)MOST_FUNCTIONS, "each function has an estimate"
 #define USUAL_OVERHEAD 0.02
 #define SMOOTHING 0.25
 #define LEAST_SHARE 0.1 /* so that of threads which mostly wait for messages enough is recorded */
+#define BUSY_SHARE 0.7 /* of a core: threads with less wait for it, or for each other */
 #define SAMPLE_NS INT64_C(2000000) /* for which a call site is armed to take a sample, or noted */
 #define FLOOD_NS INT64_C(500000)   /* for which calls of what was just left out are counted: noted, they cost more */
 #define MANY_CALLS_PER_S 1e5 /* of all functions that are left out: to count them takes 0.1 % of the time */
@@ -265,8 +266,9 @@ static int64_t spent_beside_ns(void)
     return atomic_load(&process->drained_ns) + own.tv_sec * INT64_C(1000000000) + own.tv_nsec;
 }
 
-/* Threads that wait for a core or for each other have so much less time, of which recording may cost a part; what it
- * costs beside them is taken off. */
+/* Threads that wait for a core or for each other have so much less time, of which recording may cost a part. What it
+ * costs beside them is taken off where they have their cores: on a busy node most of the rest would be gone, and with
+ * it two of three delays of HPCG beside four other programs on two cores. */
 static void follow_cpu_time(uint32_t threads, int64_t duration_ns, uint64_t recorded)
 {
     static double share = 1;
@@ -281,8 +283,8 @@ static void follow_cpu_time(uint32_t threads, int64_t duration_ns, uint64_t reco
         return;
     double now = (double)spent_ns / ((double)threads * (double)duration_ns);
     share += SMOOTHING * ((now > 1 ? 1 : now < LEAST_SHARE ? LEAST_SHARE : now) - share);
-    budget.overhead =
-        left_for_calls(&beside, wanted_overhead * share, spent_beside_ns(), recorded, threads * duration_ns);
+    double left = left_for_calls(&beside, wanted_overhead, spent_beside_ns(), recorded, threads * duration_ns);
+    budget.overhead = share * (share < BUSY_SHARE ? wanted_overhead : left);
 }
 
 /* Return the number of threads that called something since the last look. */
