@@ -279,12 +279,12 @@ class Detection:
     def stretches(
         self, stacks: CallStacks, spent_us: Int64Array, names: StreamNames, about: StretchFacts
     ) -> Stretches:
-        """Return the abnormal stretches of a step, as ``OwnStretches.read`` finds them."""
+        """Return the abnormal stretches of a step, as ``OwnStretches.read`` finds them.
+
+        They are no calls, and so not in the statistics of functions.
+        """
         is_passed_over = self.left_out.is_caller
-        found = self._own_stretches.read(stacks, spent_us, self.statistics, is_passed_over, names, about)
-        if found.records.count:
-            self.statistics.note_anomalies(found.timers, found.lost_us, found.score)
-        return found
+        return self._own_stretches.read(stacks, spent_us, self.statistics, is_passed_over, names, about)
 
     def _longest_of_few(self, stacks: CallStacks, timers: Timers) -> Int32Array:
         """Return calls that later ones, or those of other ranks, may show to be abnormal: of functions with

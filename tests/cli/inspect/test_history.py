@@ -96,7 +96,7 @@ def test_an_index_is_made_anew_of_the_runs_and_damaged_ones_are_named(tmp_path: 
     found = ask("runs", "series", "rebuild")
     assert found.exit_code == 0, found.output
     assert f"{damaged.path}: left out (" in found.stderr
-    assert "1 run in " in found.stderr
+    assert "1 run entered into " in found.stderr
     assert "1 run; " in ask("history").stdout
     assert known_in_series(made) == remember(made, made.read_info()).known == {}
     # What is pruned, moved or deleted stays in the index.

@@ -259,7 +259,7 @@ def test_where_nothing_matches_it_says_without_what_something_would(
     settled(page)
     ways = page.locator(".callscatter .ways li").all_inner_texts()
     assert ways == [
-        f"Without ‘severity ≥ 1:40’: {without}. Drop filter",
+        f"Without ‘severity ≥ 100 s’: {without}. Drop filter",
         f"Without any filter: {provenance.calls.count(CallFilter(label=None))}. Drop all filters",
     ]
     assert page.locator("[data-answer]").inner_text().endswith("no call kept.")
