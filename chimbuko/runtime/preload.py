@@ -18,6 +18,8 @@ from pathlib import Path
 from chimbuko.core.errors import ConfigError
 
 PRELOAD_VARIABLE = "LD_PRELOAD"
+BUILDING = ".building-"
+"""Begin of the names of folders in which libraries are built, and tried."""
 COMPILERS = ("cc", "gcc", "clang")
 BUILD_TIMEOUT_S = 60.0
 
@@ -146,7 +148,7 @@ def _build(library: Path, build: Callable[[Path], None]) -> None:
     with _alone(library.parent):
         if library.exists():
             return
-        with tempfile.TemporaryDirectory(dir=library.parent, prefix=".building-") as folder:
+        with tempfile.TemporaryDirectory(dir=library.parent, prefix=BUILDING) as folder:
             built = Path(folder) / library.name
             build(built)
             _try(built)

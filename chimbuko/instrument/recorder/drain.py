@@ -39,6 +39,7 @@ from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
 from chimbuko.instrument.tracer.places import Launched, Place, Places, launched
 from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
 from chimbuko.instrument.tracer.writerserver import MOST_AT_A_TIME
+from chimbuko.runtime.preload import BUILDING
 from chimbuko.runtime.process.lifetime import Sacrifice, log, oom_score, set_oom_score
 from chimbuko.runtime.process.ranks import rank_from, stated_rank
 
@@ -53,8 +54,10 @@ def unrecorded_starts(folder: Path) -> list[str]:
     with suppress(OSError):
         for path in sorted(folder.glob(f"*{SUFFIX}")):
             starter, started, preloaded, *_ = [*path.read_text(errors="replace").split("\n"), "", ""]
-            names = found.setdefault((os.path.basename(starter), preloaded), {})
-            names[os.path.basename(started)] = None
+            # A library of ours is tried so, in a recorded program, when it is built.
+            if f"/{BUILDING}" not in preloaded:
+                names = found.setdefault((os.path.basename(starter), preloaded), {})
+                names[os.path.basename(started)] = None
     return [_sentence(starter, list(names), preloaded) for (starter, preloaded), names in found.items()]
 
 
