@@ -103,7 +103,9 @@ def test_programs_of_one_starter_are_one_sentence(tmp_path: Path) -> None:
     for number, name in enumerate(("ls", "cat", "ls", "sort", "uniq")):
         (tmp_path / f"1-{number}{SUFFIX}").write_text(f"/bin/bash\n/bin/{name}\n/x.so\n")
     # A library of ours that is tried when it is built is none of the program's.
-    (tmp_path / f"2-0{SUFFIX}").write_text("/bin/python3\n/bin/true\n/cache/.building-ab/recorder-with-cd.so\n")
+    (tmp_path / f"2-0{SUFFIX}").write_text(
+        "/bin/python3\n/bin/true\n/cache/.building-ab/recorder-with-cd.so\n"
+    )
     (sentence,) = unrecorded_starts(tmp_path)
     assert sentence.startswith("bash starts ls, cat, sort and 1 more with an LD_PRELOAD of its own")
 
