@@ -47,8 +47,6 @@ class StretchFacts(NamedTuple):
 class Stretches(NamedTuple):
     """Abnormal stretches of a step."""
 
-    timers: Int64Array
-    """Functions of the long calls, i8[n]."""
     lost_us: Float64Array
     score: Float64Array
     records: PackedRecords
@@ -56,7 +54,7 @@ class Stretches(NamedTuple):
 
 _SAME = ("step", "row", "function", "depth")
 """Fields of a call that its row in a window has by the same names."""
-NO_STRETCHES = Stretches(np.empty(0, np.int64), np.empty(0), np.empty(0), PackedRecords())
+NO_STRETCHES = Stretches(np.empty(0), np.empty(0), PackedRecords())
 
 
 class _Found(NamedTuple):
@@ -279,7 +277,7 @@ def _recorded(
         members=windows.tobytes(),
         functions={timer: names.timer_name(timer) for timer in timers},
     )
-    return Stretches(heads["function"].astype(np.int64), said.lost_us, said.score, records)
+    return Stretches(said.lost_us, said.score, records)
 
 
 def _callers(calls: Rows, row: int) -> list[int]:

@@ -199,9 +199,10 @@ class StreamStatistics:
         return at, rows[at].astype(np.int64)
 
     def note_anomalies(self, timers: Timers, severity_us: Float64Array, score: Float64Array) -> None:
-        """Count what was flagged in a step; arguments have one element per call, or stretch of a call."""
+        """Count the flagged calls of a step; arguments have one element per call, of functions that were
+        learned of in it.
+        """
         self.flagged_steps.note(timers)
-        self._is_touched[timers] = True
         anomalies, lost_us, highest = (self._schema.slices[name].start for name in FLAGS)
         np.add.at(self._own[:, anomalies], timers, 1.0)
         np.add.at(self._own[:, lost_us], timers, severity_us)

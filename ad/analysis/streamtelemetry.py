@@ -82,8 +82,7 @@ class RankSpeeds:
 
     def end_window(self, names: StreamNames) -> None:
         """End the window, also where it is the last and not a whole one."""
-        # What a call that goes on has lost is known before its time is.
-        calls, time_us = self._sums[:, 0], np.maximum(self._sums[:, 1], 0.0)
+        calls, time_us = self._sums.T
         timers = np.flatnonzero(time_us > LEAST_SHARE * time_us.sum())
         timers = timers[np.argsort(-time_us[timers])]
         computing = [timer for timer in timers.tolist() if not names.timer_name(timer).startswith(WAITS)]
