@@ -1,13 +1,17 @@
-"""Programs in order under ``chimbuko monitor``: none of them is stuck, deadlocked, or anything else.
+"""Programs in order under ``chimbuko monitor`` and ``chimbuko run``: none of them is stuck or late.
 
 ``python -m benchmarks.cleanprograms`` runs each for some seconds, beside ``--load`` busy processes; other
-findings than that others take the cores are false. Exit code 1 where there is any.
+findings than how the cores are used are false, and so is each incident of at least 10 ms, but for those that
+processes beside the program explain. Exit code 1 where there is any.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,9 +19,19 @@ from pathlib import Path
 
 from benchmarks.measuring import table
 from benchmarks.nodecauses import load
+from chimbuko.causes.kinds.heldup import STOPPED, WAITED_FOR_CORE
 
-NOT_FALSE = {"foreign load", "sampler beside a worker", "analysis beside workers", "oversubscribed"}
-"""Findings that are true where others compute on the cores of a program."""
+NOT_FALSE = {
+    "foreign load",
+    "sampler beside a worker",
+    "analysis beside workers",
+    "oversubscribed",
+    "undersubscribed",
+}
+"""Findings that are true where others compute on the cores of a program, or nobody does."""
+OF_OTHERS = {cause.id for cause in (STOPPED, WAITED_FOR_CORE)}
+LEAST_COST_US = 10_000
+"""Cost of an incident from which on a person calls it one."""
 HEAD = """
 import asyncio, multiprocessing, os, queue, select, signal, socket, subprocess, sys, threading, time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -171,21 +185,48 @@ PROGRAMS = {
 }
 
 
-def findings(source: str, seconds: float, folder: Path) -> list[str]:
+def under_monitor(source: str, seconds: float, folder: Path) -> list[str]:
     """Kinds of what the monitor finds in a program; a program that fails is one."""
+    done = _under(["monitor", "--period", "500ms"], source, seconds, folder)
+    if done.returncode:
+        return [f"failed: {done.stderr.strip().splitlines()[0]}"]
+    _, _, found = done.stderr.rpartition("\nFindings:")
+    return sorted(set(re.findall(r"^([a-zA-Z][a-zA-Z ]*):", found, re.MULTILINE)) - NOT_FALSE)
+
+
+def under_run(source: str, seconds: float, folder: Path) -> list[str]:
+    """Sentences of the incidents and findings that a run of a program reports; one that fails is one."""
+    done = _under(["run", "--output", "run"], source, seconds, folder)
+    if done.returncode:
+        return [f"failed: {done.stderr.strip().splitlines()[0]}"]
+    listed = subprocess.run(
+        [sys.executable, "-m", "chimbuko", "incidents", "run", "--limit", "1000", "--json"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found = json.loads(listed.stdout)
+    shutil.rmtree(folder / "run")
+    told = [(one, one["sentence"]) for one in found["incidents"]]
+    told += [(one["recurrence"], one["sentence"]) for one in found["recurrences"]]
+    return [
+        sentence for one, sentence in told if one["cost_us"] >= LEAST_COST_US and one["kind"] not in OF_OTHERS
+    ]
+
+
+def _under(words: list[str], source: str, seconds: float, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(HEAD + source + "\n")
-    monitor = [sys.executable, "-m", "chimbuko", "monitor", "--period", "500ms", "--"]
-    done = subprocess.run(
-        [*monitor, sys.executable, "program.py", str(seconds)],
+    return subprocess.run(
+        [sys.executable, "-m", "chimbuko", *words, "--", sys.executable, "program.py", str(seconds)],
         cwd=folder,
         check=False,
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        return [f"failed: {done.stderr.strip().splitlines()[0]}"]
-    _, _, found = done.stderr.rpartition("\nFindings:")
-    return re.findall(r"^([a-zA-Z][a-zA-Z ]*):", found, re.MULTILINE)
+
+
+UNDER = {"monitor": under_monitor, "run": under_run}
 
 
 def main() -> None:
@@ -194,21 +235,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--load", type=int, nargs="+", default=[0, 2, 8])
     parser.add_argument("--only", default="", help="programs whose name contains this")
+    parser.add_argument("--under", choices=UNDER, nargs="+", default=[*UNDER])
     options = parser.parse_args()
     rows: list[tuple[str, ...]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for processes in options.load:
+        for verb, processes in itertools.product(options.under, options.load):
             programs = {name: source for name, source in PROGRAMS.items() if options.only in name}
             false: list[str] = []
             for name, source in programs.items():
                 with load(processes):
-                    kinds = set(findings(source, options.seconds, Path(folder))) - NOT_FALSE
-                if kinds:
-                    false.append(f"{name}: {', '.join(sorted(kinds))}")
+                    found = UNDER[verb](source, options.seconds, Path(folder))
+                if found:
+                    false.append(f"{name}: {', '.join(found)}")
                     print(false[-1], file=sys.stderr, flush=True)
-            rows.append((str(processes), str(len(programs)), str(len(false)), "; ".join(false)))
-    print(table(("load", "programs", "with false findings", "which"), rows))
-    sys.exit(any(row[2] != "0" for row in rows))
+            rows.append((verb, str(processes), str(len(programs)), str(len(false)), "; ".join(false)))
+    print(table(("under", "load", "programs", "with false findings", "which"), rows))
+    sys.exit(any(row[3] != "0" for row in rows))
 
 
 if __name__ == "__main__":
