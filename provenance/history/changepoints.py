@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from chimbuko.core.arrays import Float64Array, Int64Array
+from chimbuko.core.arrays import BoolArray, Float64Array, Int64Array
 
 LEAST_RUNS = 3
 """Number of runs that a stretch has at least."""
@@ -28,6 +28,10 @@ one, as places are tested afterwards.
 CLIPPED = 4.0
 """Distance from the running median, in standard deviations, at which a run's value is cut off for the
 division.
+"""
+LONE = 2
+"""Most runs so far from all neighbours that are left out, like the first one of a cold machine: they make no
+stretch. More of them are the noise of the series.
 """
 AROUND = 7
 """Number of runs of the running median."""
@@ -73,7 +77,9 @@ def change_points(values: Float64Array, least: float = 0.0) -> list[ChangePoint]
     comparisons = runs * quantities
     together = _autocorrelations(values)
     found: list[ChangePoint] = []
-    for quantity, places in enumerate(_divided(_clipped(values))):
+    middle, spread = _running_median(values), _spread(values)
+    values = np.where(_are_lone(np.abs(values - middle) > CLIPPED * spread), np.nan, values)
+    for quantity, places in enumerate(_divided(_clipped(values, middle, spread))):
         known = np.flatnonzero(np.isfinite(values[:, quantity]))
         if len(known) < LEAST_SERIES:
             continue
@@ -130,10 +136,18 @@ def _spread(values: Float64Array) -> Float64Array:
     return np.maximum(np.nan_to_num(spread), floor)
 
 
-def _clipped(values: Float64Array) -> Float64Array:
+def _are_lone(is_far: BoolArray) -> BoolArray:
+    """Return the few runs that are far from their neighbours without any beside them that is."""
+    beside = np.zeros_like(is_far)
+    beside[1:] |= is_far[:-1]
+    beside[:-1] |= is_far[1:]
+    alone = is_far & ~beside
+    few: BoolArray = alone & (alone.sum(axis=0) <= LONE)
+    return few
+
+
+def _clipped(values: Float64Array, middle: Float64Array, spread: Float64Array) -> Float64Array:
     """Return values in units of the spread, those far from their neighbours cut off."""
-    spread = _spread(values)
-    middle = _running_median(values)
     off = np.clip(values - middle, -CLIPPED * spread, CLIPPED * spread)
     clipped: Float64Array = (middle + off) / spread
     return clipped
@@ -148,9 +162,10 @@ def _autocorrelations(values: Float64Array) -> Float64Array:
     near, next_but_one = (_nan_median(np.abs(values[lag:] - values[:-lag]).T) ** 2 for lag in (1, 2))
     known = np.isfinite(near) & np.isfinite(next_but_one) & (near > 0.0)
     found = np.where(known, next_but_one, 1.0) / np.where(known, near, 1.0) - 1.0
-    usual = _median(found[known]) if known.any() else 0.0
-    # That of a single one is known poorly: its standard error is about 2.5 / √n.
-    least: Float64Array = np.maximum(usual, found - 8.0 / math.sqrt(len(values)))
+    # Known poorly, with a standard error of about 2.5 / √n, also what is usual: quantities change together.
+    error = 2.5 / math.sqrt(len(values))
+    usual = _median(found[known]) - error if known.any() else 0.0
+    least: Float64Array = np.maximum(usual, found - 3.2 * error)
     return least
 
 

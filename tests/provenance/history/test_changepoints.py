@@ -54,6 +54,16 @@ def test_five_runs_are_enough() -> None:
     assert [(one.quantity, one.at) for one in change_points(values)] == [(0, 60)]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_short_series_whose_first_run_was_cold_has_its_changes(seed: int) -> None:
+    values = noise(seed, 30, 6)
+    values[0, :3] += 9.0
+    values[10:20, :3] += 6.0
+    found = change_points(values)
+    assert {one.quantity for one in found} == {0, 1, 2}
+    assert {one.at for one in found} == {10, 20}
+
+
 def test_one_slow_run_is_no_change() -> None:
     values = noise(8)
     values[30] += 50.0
