@@ -191,6 +191,9 @@ def activity_in(
     # What is looked for is in all that it ever did, too, and a load that lasts is in what it did beside.
     calm = Usual().and_also(rows[is_calm])
     known = [calm] if usual is None else [usual, calm] if is_calm.sum() >= LEAST_CALM_ROWS else [usual]
+    seen_us = ends_us(own_rows)
+    # A look after the call tells what the thread did then. A long row tells what it mostly did.
+    is_seen = (seen_us > begin_us) & (seen_us <= end_us) | (own_rows["length_us"] > FINE_US)
     woken = slices if still >= AWAKE_SHARE * (end_us - begin_us) else 0.0
     usual_us = min(float(waited), *(one.wait_us(float(ran), woken) for one in known))
     return ThreadActivity(
@@ -199,7 +202,7 @@ def activity_in(
         waited_us=float(waited) - usual_us,
         usual_wait_us=usual_us,
         system_us=min(float((own_rows["system_us"] * of_ran).sum()), float(ran)),
-        asleep_us=_asleep(own_rows, within[2], float(still), was_stopped[own].tolist()),
+        asleep_us=_asleep(own_rows, within[2], float(still), was_stopped[own].tolist(), is_seen.tolist()),
         minor_faults=float((own_rows["minor_faults"] * of_row).sum()),
         major_faults=float((own_rows["major_faults"] * of_row).sum()),
         slices=slices,
@@ -271,19 +274,19 @@ def _within(times: Times, inside_us: Times, usual: Times | None) -> Times:
 
 
 def _asleep(
-    rows: Rows, still_us: Times, total_us: float, was_stopped: list[bool]
+    rows: Rows, still_us: Times, total_us: float, was_stopped: list[bool], is_seen: list[bool]
 ) -> dict[tuple[str, int], float]:
-    """Return how long it slept, by what in; ``was_stopped`` says of each row whether it was stopped at its
-    begin.
+    """Return how long it slept, by what in; the lists say of each row whether it was stopped at its begin, and
+    whether it tells what the thread does in the interval.
     """
     found: Counter[tuple[str, int]] = Counter()
     stood = STOPPED, NO_CALL
     before: tuple[str, int] | None = None
     states = [state.decode() for state in rows["state"].tolist()]
-    columns = zip(states, rows["call"].tolist(), still_us.tolist(), was_stopped, strict=True)
-    for state, call, us, was in columns:
+    columns = zip(states, rows["call"].tolist(), still_us.tolist(), was_stopped, is_seen, strict=True)
+    for state, call, us, was, is_told in columns:
         letter = STOPPED if state == "t" else state
-        now = (letter, call) if letter in (STOPPED, DEVICE, ASLEEP) else None
+        now = (letter, call) if is_told and letter in (STOPPED, DEVICE, ASLEEP) else None
         # One that runs again slept in what it was found in before. Which it does after a stop, too: the sleep
         # that it is found in then has just begun.
         into = stood if was else now or before

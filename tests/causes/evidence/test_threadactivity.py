@@ -203,3 +203,11 @@ def test_slow_times_overlap_the_rows_that_any_of_them_overlaps(
     for begin_us, end_us in intervals:
         plainly |= overlaps_us(rows, begin_us, end_us) > 0
     assert SlowTimes(intervals).overlap(rows).tolist() == plainly.tolist()
+
+
+def test_what_a_look_after_a_call_finds_is_no_sleep_of_it() -> None:
+    # Looks of 24 ms at a thread that naps between its calls, of which none lasts as long.
+    rows = [thread(1, time, time + 24, ran_us=10_000, state=b"S", call=230) for time in (0, 24, 48)]
+    assert activity(rows, 26, 31).asleep_us == {}
+    # One in the call finds it asleep.
+    assert activity(rows, 26, 60).asleep_us.keys() == {("S", 230)}
