@@ -276,8 +276,8 @@ def _within(times: Times, inside_us: Times, usual: Times | None) -> Times:
 def _asleep(
     rows: Rows, still_us: Times, total_us: float, was_stopped: list[bool], is_seen: list[bool]
 ) -> dict[tuple[str, int], float]:
-    """Return how long it slept, by what in; the lists say of each row whether it was stopped at its begin, and
-    whether it tells what the thread does in the interval.
+    """Return how long it slept, by what in; the lists say of each row whether it was stopped at its begin,
+    and whether it tells what the thread does in the interval.
     """
     found: Counter[tuple[str, int]] = Counter()
     stood = STOPPED, NO_CALL
