@@ -36,7 +36,7 @@ from chimbuko.runtime.process.starting import load
 from chimbuko.runtime.process.usercommand import CommandError, check_command
 from chimbuko.runtime.protocol.brokerplace import metrics_of_part, metrics_place
 from chimbuko.runtime.runs import finding
-from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run
 from chimbuko.runtime.runs.environment import labelled, surroundings
 from chimbuko.runtime.runs.programname import as_folder, program_of
 from chimbuko.runtime.runs.scratch import ensure_temporary_files
@@ -133,7 +133,7 @@ def run_with_store(
     facts = surroundings() | {"build": build_of(command)} | labelled(labels)
     run = new_run(folder, command, config, shown_url, {name: one for name, one in facts.items() if one})
     if store is not None:
-        write_secret(run.store_url_path, store)
+        run.write_store_url(store)
     if run.path.parent.name != RUNS_FOLDER.name:
         finding.note(run.read_info().id, run.path)
     return run

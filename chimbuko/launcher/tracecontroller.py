@@ -25,7 +25,6 @@ from chimbuko.launcher.outcome.summary import Result
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.storeplace import StorePlace
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.process.failures import Failures, words_of
 from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.nameholding import hold
@@ -34,6 +33,7 @@ from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.wakeup import Wakeup
 from chimbuko.runtime.runs.directory import RunDirectory, claim_name
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
 
 INTERRUPTED_CODE = 130

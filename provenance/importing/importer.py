@@ -27,7 +27,7 @@ from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import FunctionModel, RecordBatch, RunStatistics
-from chimbuko.runtime.runs.directory import RunDirectory, new_run, write_secret
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 
 AT_ONCE = 500
 """Number of calls that are read and written together."""
@@ -127,7 +127,7 @@ def import_records(
     config = _config(first, profiles)
     run = new_run(run_folder, [], config, None if store_url is None else public_url(store_url))
     if store_url is not None:
-        write_secret(run.store_url_path, store_url)
+        run.write_store_url(store_url)
     info = msgspec.structs.replace(run.read_info(), name=name or run_folder.name, state="interrupted")
     run.write_info(info)
     engine = open_for_writing(store_url or run.store_url)

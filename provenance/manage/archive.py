@@ -32,7 +32,7 @@ from chimbuko.provenance.store.engine import close, open_for_reading, open_for_w
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.nameholding import hold
-from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, check_name, write_secret
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, check_name
 from chimbuko.runtime.runs.finding import infos_of, runs_in
 
 FORMAT = 1
@@ -186,7 +186,7 @@ def _settle(work: RunDirectory, target: RunDirectory, run_id: str, store_url: st
         close(engine)
     if store_url:
         work.store_path.unlink()
-        write_secret(work.store_url_path, store_url)
+        work.write_store_url(store_url)
     url = public_url(store_url or target.store_url)
     work.write_info(msgspec.structs.replace(info, id=run_id, store_url=url))
     return Unpacked(run_id, info.name, str(target.path), url, was_stored)

@@ -17,11 +17,11 @@ from chimbuko.provenance.alerts.sinks import sinks_of
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.service import WriterService, report, run_writer
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 
 
 class StoreWriter:

@@ -10,9 +10,6 @@ from chimbuko.core.errors import StoreError
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-STORE_VARIABLE = "CHIMBUKO_STORE"
-"""Environment variable with a store's URL: on a command line other users could read its password."""
-
 
 def public_url(url: URL | str) -> str:
     """Return a store's URL as it may be shown and kept, without password and options.

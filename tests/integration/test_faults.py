@@ -21,11 +21,11 @@ from redis.cluster import RedisCluster
 
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.query.run import open_run
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.runbroker import RunBroker, RunKeys
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 from chimbuko.runtime.runs.scratch import left_behind
 from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, STORE, Command, Outcome, Run, Start
 from tests.integration.faults import (

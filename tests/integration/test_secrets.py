@@ -18,8 +18,8 @@ from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.alerts.alerting import CallAlert
 from chimbuko.provenance.alerts.sinks import COMMAND, WEBHOOK
 from chimbuko.provenance.query.run import open_run
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 from tests.integration.conftest import Run, Start, command_line, descendants
 from tests.patience import PATIENCE_S
 from tests.postgresql import PASSWORD, PostgresqlServer

@@ -16,7 +16,7 @@ from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runtime.runs.directory import RunDirectory, write_secret
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.viz.made_run import MadeRun, make_run
 
 ALL = CallFilter(label=None)
@@ -43,7 +43,7 @@ def move_to(run: RunDirectory, store_url: str) -> None:
     close(target)
     for path in run.path.glob("provenance.sqlite*"):
         path.unlink()
-    write_secret(run.store_url_path, store_url)
+    run.write_store_url(store_url)
     run.write_info(msgspec.structs.replace(run.read_info(), store_url=public_url(store_url)))
 
 

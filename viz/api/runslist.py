@@ -121,10 +121,12 @@ class RunsList:
         known = self._totals.get(run.path)
         if marks is not None and known is not None and known[0] == marks:
             return known[1], known[2]
-        url = run.used_store_url(info)
-        if url not in of_store:
-            of_store[url] = _totals_in(url)
-        found = of_store[url]
+        found = None
+        with suppress(ConfigError):
+            url = run.used_store_url(info)
+            if url not in of_store:
+                of_store[url] = _totals_in(url)
+            found = of_store[url]
         totals = None if found is None else found.get(info.id, RunTotals())
         # The size of a database elsewhere was noted at the end of the run: rows are not counted for a list.
         size = left_bytes(run) if run.store_path.exists() else max(left_bytes(run), info.stored_bytes)

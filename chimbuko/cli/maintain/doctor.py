@@ -12,11 +12,11 @@ from chimbuko.cli.shared.table import print_json
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.names import visible
 from chimbuko.launcher.checkup import Finding, check_node, check_up
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.process.storyfile import last_steps
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.runs.directory import RUNS_FOLDER
 from chimbuko.runtime.runs.finding import find_run
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 
 MOST_STEPS = 20
 """Maximum number of steps that are shown of a process; its file has more."""

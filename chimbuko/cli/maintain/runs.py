@@ -235,7 +235,7 @@ def import_run(source: Path, output: Path | None, store: str | None, as_json: bo
     """
     # Loaded here: no other command needs compiled code, which takes a second.
     from chimbuko.provenance.importing.importer import import_records, is_foreign
-    from chimbuko.provenance.store.urls import STORE_VARIABLE
+    from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 
     store = store or os.environ.get(STORE_VARIABLE)
     if (source / "run.json").exists():

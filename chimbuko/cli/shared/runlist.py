@@ -66,7 +66,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 def list_runs(runs: Iterable[RunDirectory]) -> Listing:
     """Runs in folders; each store is read once, and left as it is."""
-    totals: dict[str, dict[str, RunTotals] | None] = {}
+    totals: dict[str | None, dict[str, RunTotals] | None] = {}
     problems: list[str] = []
     listed, recoveries = [], []
     for run in runs:
@@ -78,10 +78,14 @@ def list_runs(runs: Iterable[RunDirectory]) -> Listing:
                 problems.append(str(error))
             continue
         recoveries += recovery_lines(run, info)
-        url = run.used_store_url(info)
-        if url not in totals:
+        url = None
+        try:
+            url = run.used_store_url(info)
+        except ConfigError as error:
+            problems.append(str(error))
+        if url is not None and url not in totals:
             totals[url] = _totals(url, problems)
-        of_store = totals[url]
+        of_store = totals.get(url)
         # Of a database elsewhere the size was noted at the end: rows are not counted for a list.
         size = left_bytes(run) if run.store_path.exists() else max(left_bytes(run), info.stored_bytes)
         found = None if of_store is None else of_store.get(info.id, RunTotals())

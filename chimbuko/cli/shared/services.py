@@ -19,8 +19,8 @@ from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.services.choices import AlertOptions, ServiceChoices
 from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.provenance.alerts.sinks import SINKS, sinks_of
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, LOOPBACK, TOKEN_VARIABLE, metrics_place
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 from chimbuko.viz.http.listening import Front
 
 bind_option = click.option(

@@ -35,7 +35,6 @@ from chimbuko.provenance.explain.relabelling import judge_at_end
 from chimbuko.provenance.explain.traceanswers import Answers, recalled
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.storing import Storing
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.pserver.state.runreport import write_report
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.process.failures import words_of
@@ -44,6 +43,7 @@ from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.process.starting import uncollected
 from chimbuko.runtime.protocol.messages import WaitsRequest
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 
 AGENT = "agent-0"
 """Name under which the process reports what an agent would."""

@@ -24,7 +24,6 @@ from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.dashboard import Dashboard
 from chimbuko.launcher.services.storeplace import StorePlace
 from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.service import Service
@@ -34,6 +33,7 @@ from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE, TOKEN_VARIABL
 from chimbuko.runtime.protocol.messages import Frame
 from chimbuko.runtime.protocol.runbroker import Entries, RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, claim_name, kept_token
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 
 MOST_FRAMES = 100
 _frames = msgspec.msgpack.Decoder(Frame)

@@ -22,6 +22,7 @@ from chimbuko.core.files import contents, write_atomically
 from chimbuko.core.names import visible
 from chimbuko.core.redaction import without_secrets
 from chimbuko.core.unpacking import unpacked
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE, is_named, note_named
 
 
 def write_secret(path: Path, text: str) -> None:
@@ -319,17 +320,35 @@ class RunDirectory(msgspec.Struct, frozen=True):
 
         The file in the folder comes first: the folder may have been moved since its URL was noted. While the
         run goes on, and its store is on local storage of this node, that in the folder is an older copy.
+
+        Raises
+        ------
+        ConfigError
+            The folder names a database that the user has not named.
         """
         noted = Path(info.store_url.removeprefix("sqlite:///"))
         if noted.parent.name.startswith(f"chimbuko-{info.id}-") and noted.is_file():
             return info.store_url
         if self.store_path.exists():
             return self.store_url
-        try:
-            return contents(self.store_url_path).decode()
-        except OSError:
-            # The user's own settings of the database may do without a password.
-            return info.store_url
+        url = info.store_url
+        with suppress(OSError, UnicodeDecodeError):
+            url = contents(self.store_url_path).decode()
+        if is_named(url):
+            return url
+        if named := os.environ.get(STORE_VARIABLE):
+            return named
+        if url.startswith("sqlite:"):
+            return self.store_url
+        raise ConfigError(
+            f"{self.path}: names a database that you have not named yet, {info.store_url}; if you trust it, "
+            f"set {STORE_VARIABLE} to its URL"
+        )
+
+    def write_store_url(self, url: str) -> None:
+        """Write the URL of a store elsewhere, which the user has named."""
+        write_secret(self.store_url_path, url)
+        note_named(url)
 
     def read_info(self) -> RunInfo:
         """Return the description of the run.

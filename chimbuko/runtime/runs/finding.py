@@ -7,7 +7,6 @@ folders only.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +14,7 @@ from pathlib import Path
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.files import write_atomically
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo
-
-STATE_VARIABLE = "XDG_STATE_HOME"
+from chimbuko.runtime.runs.namedstores import state_folder
 
 
 def note(run_id: str, folder: Path) -> None:
@@ -46,8 +44,7 @@ def forget(run_id: str) -> None:
 
 
 def _notes() -> Path:
-    state = os.environ.get(STATE_VARIABLE)
-    return (Path(state) if state else Path("~/.local/state").expanduser()) / "chimbuko" / "runs"
+    return state_folder() / "runs"
 
 
 def runs_in(folder: Path) -> list[RunDirectory]:

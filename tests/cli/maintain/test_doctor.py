@@ -26,10 +26,10 @@ from chimbuko.launcher.checkup import (
     check_tau,
     check_up,
 )
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.runs.directory import new_run
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 
 TAU_EXEC = "#!/bin/sh\ncase $1 in -adios2_trace) ;; esac\n"
 

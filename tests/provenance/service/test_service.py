@@ -25,7 +25,6 @@ from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.service import WriterService
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.provenance.write import pace
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.signals import END
@@ -41,6 +40,7 @@ from chimbuko.runtime.protocol.messages import (
 from chimbuko.runtime.protocol.rankclaims import claim_ranks
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.runs.directory import RunInfo
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 from tests.provenance.writing import acknowledged, send, until, writing
 from tests.sample_records import RUN_ID
 

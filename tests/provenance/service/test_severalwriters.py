@@ -20,7 +20,6 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.service.forwarding import MOST_TOLD_PER_S, SAVED_S, Forwarding
 from chimbuko.provenance.service.storing import Written
 from chimbuko.provenance.store.engine import open_for_writing
-from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.provenance.write.severecalls import severe_calls
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.signals import END
@@ -29,6 +28,7 @@ from chimbuko.runtime.protocol.brokerplace import BROKER_VARIABLE
 from chimbuko.runtime.protocol.messages import RecordBatch
 from chimbuko.runtime.protocol.partition import writer_of_agent
 from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.runs.namedstores import STORE_VARIABLE
 from tests.provenance.write.test_rollups import OF_CALLS, OF_STEPS, changed, kept, made_anew
 from tests.provenance.writing import acknowledged, send, until
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
