@@ -44,6 +44,8 @@ sending.
 MOST_IDLE = 128
 """Most connections that wait for a request, each of which has a thread; beyond that the oldest one is closed.
 """
+REST_S = 2.0
+"""Time in seconds for which what is left of a request that is answered already is read and thrown away."""
 MOST_REST_BYTES = 1 << 20
 """Most bytes of a request that is answered already that are read and thrown away."""
 READ_BYTES = 1 << 16
@@ -75,14 +77,20 @@ class _Handler(WSGIRequestHandler):
         self.request.settimeout(REQUEST_S)
         self.server.idle.add(self.request)
         if context is not None:
-            self.request.do_handshake()
+            try:
+                self.request.do_handshake()
+            except OSError:
+                # Nobody else would, as the connection has not begun.
+                self.server.idle.discard(self.request)
+                self.request.close()
+                raise
         super().setup()
 
     def make_environ(self) -> WSGIEnvironment:
         """Return the environment of a request, which alone reads its body."""
         environ = super().make_environ()
         # After the answer Werkzeug reads what is left from here.
-        self.rfile = _Rest(self.rfile)
+        self.rfile = _Rest(self.rfile, self.request)
         return environ
 
     def run_wsgi(self) -> None:
@@ -123,16 +131,27 @@ class _Rest(io.BufferedIOBase):
     """Rest of what a client sends, which is thrown away so that the client sees the answer.
 
     Werkzeug asks for it by 10 MB at a time, and waits for as long as a client likes: by 200 clients without a
-    token 2 GB, and 900 threads. Here a read takes what has come, and no more than a body may have.
+    token 2 GB, and 900 threads. Here a read takes what has come, and no more than a body may have; over TLS
+    that may be half a record, whose other half never comes.
     """
 
-    def __init__(self, file: io.BufferedIOBase) -> None:
+    def __init__(self, file: io.BufferedIOBase, connection: socket.socket) -> None:
         self._file = file
+        self._connection = connection
         self._left = MOST_REST_BYTES
+        self._ends_s: float | None = None
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return bytes that have come; none at the end, and where there were too many."""
-        found = self._file.read1(min(self._left, READ_BYTES)) if self._left else b""
+        """Return bytes that have come; none at the end, and where there were too many, or they are late."""
+        now_s = time.monotonic()
+        self._ends_s = self._ends_s or now_s + REST_S
+        if not self._left or now_s >= self._ends_s:
+            return b""
+        self._connection.settimeout(self._ends_s - now_s)
+        found = b""
+        # An error would leave Werkzeug's selector, a descriptor, to the garbage collector.
+        with suppress(OSError):
+            found = self._file.read1(min(self._left, READ_BYTES))
         self._left -= len(found)
         return found
 

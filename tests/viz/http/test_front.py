@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import platform
 import socket
 import ssl
 import subprocess
 import sys
+import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -16,7 +19,9 @@ import pytest
 import requests
 
 from chimbuko.core.errors import ConfigError
+from chimbuko.viz.http import server
 from chimbuko.viz.http.listening import SHORTEST_TOKEN, TOKEN_VARIABLE, Front
+from chimbuko.viz.http.server import serving
 from tests.encrypted import Certificates
 from tests.patience import PATIENCE_S
 from tests.sockets import listened_on
@@ -62,6 +67,39 @@ def test_the_page_over_tls(finished: MadeRun, certificates: Certificates, proces
             assert events.recv(1000).startswith(b"HTTP/1.1 101")
         code, errors = process.stop()
         assert (code, errors) == (0, "")
+
+
+def _await_the_end(connection: socket.socket) -> None:
+    with suppress(ConnectionError):
+        while connection.recv(1 << 16):
+            pass
+
+
+def test_half_a_record_of_tls_holds_no_thread_and_no_descriptor(
+    finished: MadeRun, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "REST_S", 0.2)
+    front = Front(certificate=certificates.certificate, key=certificates.key)
+    context = ssl.create_default_context(cafile=certificates.authority)
+    request = b"POST /api/v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9900000\r\n\r\n"
+    with serving(finished.directory, 0, TOKEN, None, front=front) as url, ExitStack() as open_sockets:
+        address = ("127.0.0.1", urlsplit(url).port or 0)
+        threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            silent = open_sockets.enter_context(socket.create_connection(address, timeout=PATIENCE_S))
+            silent.sendall(b"no TLS")
+            _await_the_end(silent)
+            asking = context.wrap_socket(
+                socket.create_connection(address, timeout=PATIENCE_S), server_hostname="127.0.0.1"
+            )
+            asking.sendall(request)
+            raw = open_sockets.enter_context(socket.socket(fileno=asking.detach()))
+            raw.settimeout(PATIENCE_S)
+            raw.sendall(b"\x17\x03\x03\x40\x00half")
+            _await_the_end(raw)
+        assert threading.active_count() <= threads + 2
+        # Beside those of the clients, which are of this process, too.
+        assert len(os.listdir("/proc/self/fd")) <= descriptors + 40 + 4
 
 
 def test_all_addresses_of_a_machine(finished: MadeRun) -> None:
