@@ -28,6 +28,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.inquiries import Inquiries, asked_by
+from chimbuko.provenance.write.kept import Kept
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import WaitsRequest
@@ -40,7 +41,6 @@ HORIZON_US = 60_000_000
 """Time after which a call is forgotten: it has nothing to do with calls that end later."""
 
 FOREVER_US = 1 << 62
-NOTHING_KEPT: Mapping[str, CallRecord] = MappingProxyType({})
 
 MOST_AT_END = 20_000
 """Most abnormal calls that are judged and explained once more when a run ends, in a minute: three times, and
@@ -64,7 +64,7 @@ def explain(
     slow_ranks: Sequence[SlowRank] = (),
     ask: Callable[[Sequence[WaitsRequest]], None] = lambda requests: None,
     asked: Mapping[int, Asked] = MappingProxyType({}),
-    kept: Mapping[str, CallRecord] = NOTHING_KEPT,
+    kept: Kept | None = None,
 ) -> Explained:
     """Find the incidents of all abnormal calls of a run anew, and store them with recurring findings.
 
@@ -79,7 +79,7 @@ def explain(
     asked
         Ranks that have answered such questions, by the number of the incident.
     kept
-        Calls of the run by id, as ``CallsStored.records`` has them. Where they are all, none is read again.
+        What is kept of the run, if anything: where it has all calls, none is read again.
 
     Raises
     ------
@@ -89,9 +89,12 @@ def explain(
     provenance = Provenance(engine, run_id)
     writer = Writer(engine, run_id)
     found = Incidents(provenance.reader)
-    told = {one.incident.number: one.incident for one in found.each()}
+    told = kept.incidents if kept is not None else None
+    if told is None:
+        told = {one.incident.number: one.incident for one in found.each()}
     of_losses = {loss.id: number for number, one in told.items() for loss in one.losses}
-    tracker = IncidentTracker(found.last_number() + 1, dict(found.of_calls()) | of_losses)
+    first = max([found.last_number(), *told]) + 1
+    tracker = IncidentTracker(first, dict(found.of_calls()) | of_losses)
     for batch in NodeSamples(provenance.reader).batches(0, FOREVER_US, is_sum=True):
         tracker.put_samples(batch)
     for stream in provenance.health():
@@ -145,12 +148,13 @@ def _culprit(incident: Incident) -> tuple[object, ...]:
     return incident.kind, incident.rank, incident.function, by
 
 
-def _records(provenance: Provenance, kept: Mapping[str, CallRecord]) -> Iterable[CallRecord]:
+def _records(provenance: Provenance, kept: Kept | None) -> Iterable[CallRecord]:
     """Return all calls as they are judged now, in order of their entry."""
-    verdicts = list(provenance.calls.verdicts()) if kept else []
-    if not kept or kept.keys() != {one for one, _ in verdicts}:
+    records = {} if kept is None else kept.records
+    verdicts = list(provenance.calls.verdicts()) if records else []
+    if not records or records.keys() != {one for one, _ in verdicts}:
         return provenance.calls.in_time(CallFilter(label=None))
-    return (replace(kept[one], **verdict._asdict()) for one, verdict in verdicts)
+    return (replace(records[one], **verdict._asdict()) for one, verdict in verdicts)
 
 
 def _flags(tracker: IncidentTracker, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:
@@ -180,29 +184,8 @@ Say = Callable[[str], None]
 """Function that takes a line for the user about what went wrong."""
 
 
-def explain_at_end(
-    run: RunDirectory,
-    is_hasty: Callable[[], bool],
-    say: Say,
-    kept: Mapping[str, CallRecord] = NOTHING_KEPT,
-) -> str:
-    """Find the incidents of a run that has just ended, and return a line for the user, mostly an empty one.
-
-    Where very many calls are abnormal, the incidents that were found live stay.
-
-    Parameters
-    ----------
-    is_hasty, say, kept
-        As for ``explain_run``.
-
-    Raises
-    ------
-    ChimbukoError
-        The store cannot be read or written.
-    """
-    if is_explained_at_end(run):
-        explain_run(run, is_hasty, say, kept)
-        return ""
+def flood_line(run: RunDirectory) -> str:
+    """Return the line for the user about a run that has too many anomalies to be explained at its end."""
     command = shlex.join(["chimbuko", "runs", "relabel", str(run.path)])
     return (
         f"incidents are those that were found live, for there are more than {MOST_AT_END:,} anomalies; "
@@ -220,7 +203,7 @@ def explain_run(
     run: RunDirectory,
     is_hasty: Callable[[], bool] = lambda: False,
     say: Say = log,
-    kept: Mapping[str, CallRecord] = NOTHING_KEPT,
+    kept: Kept | None = None,
 ) -> Explained:
     """Find the incidents of a run, and keep them in its store.
 

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select, update
 
 from chimbuko.ad.detectors import Verdicts
 from chimbuko.ad.detectors.offline import FinalJudge
+from chimbuko.causes.incident import Incident, incident_id
+from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.core.arrays import BoolArray, Float64Array
-from chimbuko.core.calls.record import CLEARLY, FIRST_STRETCH_ROW, CallRecord, call_id
+from chimbuko.core.calls.record import CLEARLY, FIRST_STRETCH_ROW, call_id
 from chimbuko.core.config import FEW_CALLS
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.explain.explaining import (
-    NOTHING_KEPT,
     Say,
-    explain_at_end,
     explain_run,
+    flood_line,
     is_explained_at_end,
 )
 from chimbuko.provenance.query.run import shortest_of_slowest
 from chimbuko.provenance.store.engine import close, open_for_writing, store_errors
+from chimbuko.provenance.store.statements import Change
 from chimbuko.provenance.store.tables import (
     CALLS,
     FUNCTION_STATISTICS,
@@ -39,8 +42,10 @@ from chimbuko.provenance.store.tables import (
     STEPS,
     STREAM_HEALTH,
 )
+from chimbuko.provenance.write.kept import Kept
 from chimbuko.provenance.write.rollups import rebuild as rebuild_sums
 from chimbuko.provenance.write.stepwriter import rebuild as rebuild_steps
+from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.runs.directory import RunDirectory
 
@@ -91,7 +96,13 @@ class Relabelling(msgspec.Struct, frozen=True):
         return self.was_anomaly & ~self.is_anomaly
 
 
-def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Relabelled:
+def relabel(
+    engine: Engine,
+    run_id: str,
+    judge: Judge,
+    is_deleting: bool,
+    incidents: Mapping[int, Incident] | None = None,
+) -> Relabelled:
     """Judge all calls of a run again, in one transaction; calls that have not ended stay as they are.
 
     An incident whose origin was flagged stays whole if the origin is abnormal by the model, or held up others
@@ -105,6 +116,8 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
     ----------
     is_deleting
         Whether calls that were abnormal and no longer are get removed.
+    incidents
+        Incidents of the run by number; None for those in the store.
 
     Raises
     ------
@@ -117,7 +130,13 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
         judged = list(_judged(connection, run, judge))
         acquitted = {name for some in judged for name in some.names[~some.verdicts.is_anomaly].tolist()}
         unflagged = {name for some in judged for name in some.names[~some.was_anomaly].tolist()}
-        upheld = _upheld(connection, run, acquitted, unflagged)
+        origins = _origins(connection, run) if incidents is None else map(_origin, incidents.values())
+        # What flight recorders added is there in a live run only, so it must not decide a label.
+        upheld = {
+            incident_id(number)
+            for number, call, flags in origins
+            if call and call not in unflagged and (flags > 1 or call not in acquitted)
+        }
         shortest_us = {row[0]: row[1] for row in connection.execute(shortest_of_slowest(run))}
         changes: list[Relabelling] = []
         for some in judged:
@@ -237,48 +256,52 @@ def _calls(connection: Connection, run: int) -> Iterator[tuple[int, list[Any]]]:
             yield number, some
 
 
-def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> set[str]:
-    """Return the incidents whose origin was flagged, and is not acquitted, or others waited for it."""
-    # What flight recorders added is there in a live run only, so it must not decide a label.
+def _origins(connection: Connection, run: int) -> Iterable[tuple[int, str, int]]:
+    """Return number, call that it began with, and number of flagged calls of each stored incident."""
     columns = INCIDENTS.c
     statement = select(columns.number, columns.call, columns.flags).where(
-        columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False), columns.call != ""
+        columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False)
     )
-    return {
-        f"I{number}"
-        for number, call, flags in connection.execute(statement)
-        if call not in unflagged and (flags > 1 or call not in acquitted)
-    }
+    return [(row[0], row[1], row[2]) for row in connection.execute(statement)]
+
+
+def _origin(incident: Incident) -> tuple[int, str, int]:
+    """Return the same of an incident."""
+    return incident.number, incident.call_id, incident.flags
 
 
 def _write(connection: Connection, changes: Sequence[Relabelling], version: int) -> None:
     rows = itertools.chain.from_iterable(_rows(change, version) for change in changes)
-    statement = update(CALLS).where(CALLS.c.id == bindparam("key"))
     while some := list(itertools.islice(rows, AT_ONCE)):
-        named: dict[str, Any] = {name: bindparam(name) for name in some[0] if name != "key"}
-        connection.execute(statement.values(named), some)
-    gone = [{"key": key} for change in changes for key in change.keys[change.is_acquitted].tolist()]
-    if gone:
-        without = update(CALLS).where(CALLS.c.id == bindparam("key")).values(incident_id=None)
-        connection.execute(without, gone)
+        _JUDGE.write(connection, some)
+    gone = [(None, key) for change in changes for key in change.keys[change.is_acquitted].tolist()]
+    _RELEASE.write(connection, gone)
 
 
-def _rows(change: Relabelling, version: int) -> Iterator[dict[str, Any]]:
-    """Yield what the store gets of each call."""
+_JUDGE = Change(
+    CALLS,
+    (
+        *("is_anomaly", "is_relabelled", "score", "severity_us"),
+        *("expected_us", "spread_us", "seen", "model_version"),
+    ),
+    ("id",),
+)
+_RELEASE = Change(CALLS, ("incident_id",), ("id",))
+
+
+def _rows(change: Relabelling, version: int) -> Iterator[tuple[Any, ...]]:
+    """Yield what the store gets of each call, as ``_JUDGE`` takes it."""
     said = change.verdicts
-    columns: dict[str, npt.NDArray[Any]] = {
-        "key": change.keys,
-        "is_anomaly": said.is_anomaly,
-        "is_relabelled": change.is_relabelled,
-        "score": said.score,
-        "severity_us": said.lost_us,
-        "expected_us": said.expected_us,
-        "spread_us": said.spread_us,
-        "seen": said.seen.astype(np.int64),
-        "model_version": np.full(len(change.keys), version),
-    }
-    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-        yield dict(zip(columns, row, strict=True))
+    columns = (
+        *(said.is_anomaly, change.is_relabelled, said.score, said.lost_us),
+        *(said.expected_us, said.spread_us, said.seen.astype(np.int64)),
+    )
+    return zip(
+        *(column.tolist() for column in columns),
+        itertools.repeat(version),
+        change.keys.tolist(),
+        strict=False,
+    )
 
 
 class _Difference(msgspec.Struct):
@@ -425,7 +448,7 @@ def relabel_run(
     is_deleting: bool,
     is_hasty: Callable[[], bool] = lambda: False,
     say: Say = log,
-    explained: Mapping[str, CallRecord] | None = None,
+    kept: Kept | None = None,
 ) -> Relabelled:
     """Judge all calls in the store of a run by its final model, and find its incidents anew.
 
@@ -433,8 +456,8 @@ def relabel_run(
     ----------
     is_hasty, say
         As for ``explain_run``.
-    explained
-        What is kept of calls (as for ``explain_run``) that are explained as they are; None if they are not.
+    kept
+        What is kept of a run whose calls are explained as they are; None if they are not.
 
     Raises
     ------
@@ -445,15 +468,16 @@ def relabel_run(
     judge = FinalJudge(load_model(run.model_path, info.config), info.config)
 
     # Waits are judged by what they waited for, so that has to be known.
-    if explained is None:
+    if kept is None:
         explain_run(run, is_hasty)
     engine = open_for_writing(run.used_store_url(info))
     try:
-        relabelled = relabel(engine, info.id, judge.judge, is_deleting)
+        incidents = None if kept is None else kept.incidents
+        relabelled = relabel(engine, info.id, judge.judge, is_deleting, incidents)
     finally:
         close(engine)
     # What the trace knew is in the store now.
-    explain_run(run, lambda: True, say, explained or NOTHING_KEPT)
+    explain_run(run, lambda: True, say, kept)
     return relabelled
 
 
@@ -462,7 +486,7 @@ def judge_at_end(
     is_hasty: Callable[[], bool],
     say: Say,
     is_relabelling: bool = True,
-    explained: Mapping[str, CallRecord] | None = None,
+    kept: Kept | None = None,
 ) -> str:
     """Judge and explain the calls of a run that has just ended once more; return a line for the user, if any.
 
@@ -470,7 +494,7 @@ def judge_at_end(
 
     Parameters
     ----------
-    is_hasty, say, explained
+    is_hasty, say, kept
         As for ``relabel_run``.
     is_relabelling
         Whether they are judged again, and not only explained.
@@ -480,10 +504,26 @@ def judge_at_end(
     ChimbukoError
         The store cannot be read or written.
     """
-    if not is_relabelling or not run.model_path.exists() or not is_explained_at_end(run):
-        return explain_at_end(run, is_hasty, say, explained or NOTHING_KEPT)
-    relabelled = relabel_run(run, False, is_hasty, say, explained)
+    is_explained = is_explained_at_end(run)
+    if kept is not None:
+        _store_incidents(run, kept.left(), is_explained)
+    if not is_explained:
+        return flood_line(run)
+    if not is_relabelling or not run.model_path.exists():
+        explain_run(run, is_hasty, say, kept)
+        return ""
+    relabelled = relabel_run(run, False, is_hasty, say, kept)
     return relabelled_line(relabelled) if relabelled.now_normal or relabelled.now_abnormal else ""
+
+
+def _store_incidents(run: RunDirectory, left: Changes, are_told_again: bool) -> None:
+    """Store which incidents calls belong to, and the incidents themselves unless they are told again."""
+    info = run.read_info()
+    engine = open_for_writing(run.used_store_url(info))
+    try:
+        Writer(engine, info.id).write_incidents(replace(left, incidents=[]) if are_told_again else left)
+    finally:
+        close(engine)
 
 
 def relabelled_line(relabelled: Relabelled) -> str:

@@ -24,6 +24,7 @@ from chimbuko.provenance.write.events import (
     StoreEvent,
 )
 from chimbuko.provenance.write.inquiries import asked_by
+from chimbuko.provenance.write.kept import Kept
 from chimbuko.provenance.write.liveincidents import (
     HORIZON_US,
     Ask,
@@ -61,8 +62,9 @@ class Explainer:
         Takes questions about delays to whoever has the rows of the ranks.
     clock
         Clock of all events, in seconds.
-    is_reporting
-        As for ``LiveIncidents``.
+    kept
+        Takes incidents that are stored at the end of the run only, as is what recurs; None where all of it is
+        stored as it is found.
     """
 
     def __init__(
@@ -71,10 +73,10 @@ class Explainer:
         tell: Callable[[StoreEvent], None],
         ask: Callable[[Sequence[WaitsRequest]], None],
         clock: Callable[[], float] = time.monotonic,
-        is_reporting: bool = True,
+        kept: Kept | None = None,
     ) -> None:
         self._clock = clock
-        self._is_reporting = is_reporting
+        self._kept = kept
         self._ask = ask
         self._store = store
         self._tell = tell
@@ -131,7 +133,7 @@ class Explainer:
         provenance = self._store.provenance()
         stored = Incidents(provenance.reader)
         self._tell(Resumed(self._clock(), stored.of_nodes(), stored.recurrences()))
-        live = LiveIncidents(self._clock(), Past.read(provenance, HORIZON_US), self._is_reporting)
+        live = LiveIncidents(self._clock(), Past.read(provenance, HORIZON_US), self._kept is None)
         return _Explanation(live, provenance, ModeCauses(provenance))
 
     def _do(self, begun: _Explanation, instructions: Sequence[LiveInstruction]) -> None:
@@ -146,7 +148,9 @@ class Explainer:
             case StoreChanges(changes):
                 for failed in changes.failed:
                     log(f"a call could not be explained: {failed}")
-                self._store.writer.write_incidents(changes)
+                to_store = changes if self._kept is None else self._kept.hold(changes)
+                if to_store is not None:
+                    self._store.writer.write_incidents(to_store)
                 incidents = IncidentsStored(self._clock(), changes.incidents)
                 self._tell(incidents)
                 return incidents

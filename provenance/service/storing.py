@@ -19,6 +19,7 @@ from chimbuko.provenance.write.events import (
     StoreEvent,
     Tick,
 )
+from chimbuko.provenance.write.kept import Kept
 from chimbuko.provenance.write.severecalls import SevereCall, new_severe_calls
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics, WaitsRequest
@@ -41,7 +42,7 @@ class Storing:
     ----------
     tell
         Takes events of the store.
-    ask, clock, is_reporting
+    ask, clock, kept
         As for ``Explainer``.
     """
 
@@ -51,13 +52,13 @@ class Storing:
         tell: Callable[[StoreEvent], None],
         ask: Callable[[Sequence[WaitsRequest]], None],
         clock: Callable[[], float] = time.monotonic,
-        is_reporting: bool = True,
+        kept: Kept | None = None,
     ) -> None:
         self._clock = clock
         self._destination = destination
         self._tell = tell
         self.store = RunStore(destination)
-        self.explainer = Explainer(self.store, tell, ask, clock, is_reporting)
+        self.explainer = Explainer(self.store, tell, ask, clock, kept)
 
     def records(self, batches: Sequence[RecordBatch]) -> Written:
         """Store batches of records; where one of them is refused, one by one."""

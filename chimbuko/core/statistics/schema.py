@@ -38,7 +38,8 @@ class PackedTable(msgspec.Struct, frozen=True, array_like=True):
 
 def pack_cells(wide: Float64Array) -> PackedTable:
     """Pack float64[rows, n], of which most numbers are 0, at most 65,536 in a row."""
-    at, cells = np.nonzero(wide)
+    # Of truth values in a row, as numpy looks for those three times as fast.
+    at, cells = np.divmod(np.flatnonzero(np.ascontiguousarray(wide) != 0), max(1, wide.shape[1]))
     values = wide[at, cells]
     with np.errstate(over="ignore"):
         short = values.astype(np.float32)

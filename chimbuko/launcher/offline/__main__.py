@@ -25,7 +25,6 @@ from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.kernels.declare import load_all
 from chimbuko.core.statistics.model import Model, load_model, save_model
 from chimbuko.launcher.offline.analysis import Merging, OfflineAnalysis, Questions, TraceClock, answer
-from chimbuko.launcher.offline.kept import KeptCalls
 from chimbuko.launcher.offline.lockstep import Lockstep
 from chimbuko.launcher.offline.lockstepstream import RecordedFile
 from chimbuko.launcher.offline.readers import ForkedReaders, Heart, OwnReader, Readers, ToRead
@@ -35,6 +34,7 @@ from chimbuko.provenance.explain.relabelling import judge_at_end
 from chimbuko.provenance.explain.traceanswers import Answers, recalled
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.storing import Storing
+from chimbuko.provenance.write.kept import Kept
 from chimbuko.pserver.state.runreport import write_report
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.process.failures import words_of
@@ -80,9 +80,9 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
     questions = Questions()
     destination = Destination(os.environ[STORE_VARIABLE], info.id, info if spec.has_own_store else None)
     analysed = TraceClock()
-    kept = KeptCalls()
-    # What recurs is found when all is judged.
-    storing = Storing(destination, kept.take, questions.ask, analysed, is_reporting=False)
+    kept = Kept()
+    # Nobody is told of incidents before all is judged.
+    storing = Storing(destination, kept.take, questions.ask, analysed, kept)
     beat = Heart(lambda: _say(OfflineNews()))
 
     def is_to_stop() -> bool:
@@ -120,12 +120,10 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
     return 0
 
 
-def _judge(
-    run: RunDirectory, is_relabelling: bool, is_hasty: Callable[[], bool], explained: KeptCalls
-) -> None:
+def _judge(run: RunDirectory, is_relabelling: bool, is_hasty: Callable[[], bool], kept: Kept) -> None:
     """Judge and explain what is stored once more."""
     try:
-        said = judge_at_end(run, is_hasty, _report, is_relabelling, explained.records)
+        said = judge_at_end(run, is_hasty, _report, is_relabelling, kept)
         _say(OfflineNews(said=said))
     except Exception as error:
         _report(words_of(error))

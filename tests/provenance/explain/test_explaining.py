@@ -22,6 +22,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.tables import CALLS
 from chimbuko.provenance.write.events import CallsStored
+from chimbuko.provenance.write.kept import Kept
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.causes.flagged import record
@@ -121,13 +122,14 @@ def test_one_whose_calls_are_ordinary_in_the_end_says_so(
 ) -> None:
     batches = make_batches([*chain(), record("other", 0, 5000, 5100)])
     writer.write(batches)
-    kept = {one.id: one for one in CallsStored(0.0, batches).records} if are_kept else {}
+    kept = Kept()
     explain(engine, RUN_ID)
     with engine.begin() as connection:
         connection.execute(
             update(CALLS).where(CALLS.c.entry_us > chain()[0].exit_us).values(is_anomaly=False)
         )
-    assert explain(engine, RUN_ID, kept=kept).incidents == 1
+    kept.take(CallsStored(0.0, batches))
+    assert explain(engine, RUN_ID, kept=kept if are_kept else None).incidents == 1
     assert Incidents(provenance.reader).one("I2").is_gone
     assert [one.id for one in Incidents(provenance.reader).page().incidents] == ["I1"]
 

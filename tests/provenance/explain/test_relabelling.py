@@ -19,6 +19,9 @@ from chimbuko.provenance.explain.relabelling import Relabelled, relabel
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.service.runstore import Destination
+from chimbuko.provenance.service.storing import Storing
+from chimbuko.provenance.write.kept import Kept
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import (
     FunctionModel,
@@ -255,6 +258,29 @@ def test_what_held_up_others_stays_abnormal_with_their_waits(
     # The address of its incident stays, and says what became of it.
     assert incidents.page().total == 1
     assert incidents.one("I2").is_gone and not incidents.one("I1").is_gone
+
+
+def test_incidents_that_are_kept_in_memory_uphold_the_same_and_are_stored_once(
+    writer: Writer, engine: Engine, provenance: Provenance
+) -> None:
+    calls = [*chain(), flagged("MPI_Recv()", 2, 5000, 5100, received_from=[3], row=99)]
+    writer.write_statistics(RunStatistics({0: "heat"}))
+    kept, incidents = Kept(), Incidents(provenance.reader)
+    destination = Destination(engine.url.render_as_string(False), RUN_ID)
+    storing = Storing(destination, kept.take, lambda _: None, kept=kept)
+    storing.records(make_batches(calls))
+    storing.explain(True)
+    storing.store.close()
+    assert kept.incidents is not None and kept.incidents.keys() == {1, 2}
+    assert not incidents.page().total
+    writer.write_incidents(msgspec.structs.replace(kept.left(), incidents=[]))
+
+    relabelled = relabel(engine, RUN_ID, nothing_is_abnormal, False, kept.incidents)
+    assert relabelled == Relabelled(5, 1, 0, 0)
+    explain(engine, RUN_ID, kept=kept)
+    assert {call.incident_id for call in provenance.calls.page(CallFilter()).calls} == {"I1"}
+    (told,) = incidents.page().incidents
+    assert (told.id, told.flags) == ("I1", 4)
 
 
 def test_what_was_never_flagged_keeps_no_wait_for_it_abnormal(
