@@ -450,7 +450,9 @@ class AgentStatistics:
 
 def _begun(paths: Sequence[Rows]) -> bytes:
     """Return ``BEGUN`` rows of all call paths that have a function."""
-    known = np.concatenate([NO_PATHS, *(own[1:] for own in paths)])
+    if not paths:
+        return b""
+    known = np.concatenate([own[1:] for own in paths])
     known = known[known["begun"] != 0]
     functions, at = np.unique(known["function"], return_inverse=True)
     rows = np.zeros(len(functions), BEGUN)

@@ -193,17 +193,20 @@ class ProgramCallPaths:
     def _statistics(self, number: int, paths: Int64Array) -> list[PathStatistics]:
         rows = self._programs[number].table.rows
         parents, functions = rows["parent"].tolist(), rows["function"].tolist()
+        known: dict[int, list[str]] = {OTHERS: [], NONE: []}
+
+        def names(path: int) -> list[str]:
+            if path not in known:
+                known[path] = [*names(parents[path]), self._function_name(functions[path])]
+            return known[path]
+
         reported = []
         for path, row in zip(paths.tolist(), rows[paths].tolist(), strict=True):
             _, _, calls, *runtimes, begun, spent_us, looked_us, asleep_us = row
-            names: list[str] = []
-            while path not in (OTHERS, NONE):
-                names.append(self._function_name(functions[path]))
-                path = parents[path]
             reported.append(
                 PathStatistics(
                     number,
-                    names[::-1] or [OTHER_PATHS],
+                    names(path) or [OTHER_PATHS],
                     calls,
                     *_spread(calls, *runtimes[:4]),
                     *_spread(calls, *runtimes[4:]),

@@ -236,11 +236,10 @@ class ServerState:
         unstored, self._unstored = self._unstored, _Unstored()
         functions = np.array(sorted(unstored.functions), np.int64)
         health = sorted(unstored.health)
-        paths = self._telemetry.paths.changes()
+        paths = self._telemetry.paths.everything() if is_last else self._telemetry.paths.changes()
         models = self._model.take_epoch_models()
         if is_last:
             functions, health = self._functions.called(), list(self._health)
-            paths = self._telemetry.paths.everything()
         if is_last or not self._lockstep_streams:
             grown = self._model.grown(functions, is_last)
             last = {(model.version, model.program, model.name) for model in grown}

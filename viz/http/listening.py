@@ -6,8 +6,8 @@ import ipaddress
 import os
 import platform
 import socket
-import ssl
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -15,6 +15,9 @@ import msgspec
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.runtime.protocol.brokerplace import LOOPBACK, address_of
 from chimbuko.runtime.runs.directory import kept_token
+
+if TYPE_CHECKING:
+    import ssl
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 """Environment variable with the token."""
@@ -95,6 +98,9 @@ class Front(msgspec.Struct, frozen=True):
             if self.key is not None:
                 raise ConfigError(f"{self.key}: a key without a certificate")
             return None
+        # Here, as each run loads this module, and few speak TLS.
+        import ssl
+
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             context.load_cert_chain(self.certificate, self.key)

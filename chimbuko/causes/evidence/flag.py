@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, insort
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -161,6 +161,8 @@ class Flag(msgspec.Struct, frozen=True):
 
     def paused_us(self, kind: Pause) -> tuple[str, int]:
         """Return how long pauses of a kind lasted together, and what most of it was about."""
+        if not self.paused:
+            return "", 0
         lengths_us = Counter[str]()
         for one, what, length_us in self.paused:
             if one is kind:
@@ -247,7 +249,7 @@ _WORK = {str(work): work for work in Work}
 
 
 def _worked(record: CallRecord) -> tuple[tuple[Work, int], ...]:
-    amounts = Counter[Work]()
+    amounts = defaultdict[Work, int](int)
     for value in record.counters:
         if value.call_id == record.id and value.counter in _WORK:
             amounts[_WORK[value.counter]] += value.value
@@ -255,7 +257,7 @@ def _worked(record: CallRecord) -> tuple[tuple[Work, int], ...]:
 
 
 def _counted(record: CallRecord) -> tuple[tuple[str, int], ...]:
-    amounts = Counter[str]()
+    amounts = defaultdict[str, int](int)
     # Of a call that made others a metric has only what is behind the last one.
     for metric in () if record.children else record.metrics:
         if _CLOCK.search(metric.counter) is None:
