@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.analysis.ownstretches import OwnStretches, Stretches, StretchFacts
+from chimbuko.ad.analysis.placedcalls import MUCH, placed
 from chimbuko.ad.analysis.streamstatistics import StreamStatistics, Timers
 from chimbuko.ad.calls.callpaths import CallPaths, UsualRuntimes
 from chimbuko.ad.calls.selection import NO_ROWS, Selection
@@ -139,6 +140,12 @@ _NONE = np.empty(0, np.int64)
 MAY_BE_LONG_US = 10_000.0
 """Runtime from which a call of a function with few calls is recorded, if it takes ``FEW_TIMES`` as long as
 usual: HPCG's delays were missed in a function that has 30 calls at the time and 70 in the end.
+"""
+
+
+PLACED_OF_TIME = 0.01
+"""Least share of the time of a stream that a function takes whose long calls are looked at: a finding is as
+much.
 """
 
 
@@ -272,6 +279,7 @@ class Detection:
         due = timers[is_due]
         if len(due):
             self.limits.update(due, seen[is_due], self.statistics.known(due))
+        self._note_placed(stacks, timers[seen >= LEAST_CALLS])
         may_be_long = self._longest_of_few(stacks, timers[seen < LEAST_CALLS])
         marks = np.concatenate([landmarks, _without(may_be_long, landmarks)])
         return completed, self._select(stacks, timers, marks)
@@ -285,6 +293,20 @@ class Detection:
         """
         is_passed_over = self.left_out.is_caller
         return self._own_stretches.read(stacks, spent_us, self.statistics, is_passed_over, names, about)
+
+    def _note_placed(self, stacks: CallStacks, timers: Timers) -> None:
+        """Note of the functions that take most time whether their long calls have a place of their own."""
+        if "placed" not in self.schema.slices:
+            return
+        time_us = self.statistics.time_us(timers)
+        is_looked_at = time_us >= PLACED_OF_TIME * time_us.sum()
+        is_looked_at &= self.statistics.extremes[timers, 1] >= MUCH * self.limits.expected_us[timers]
+        calls = stacks.calls[: stacks.count]
+        for timer in timers[is_looked_at].tolist():
+            of_function = calls[calls["function"] == timer]
+            is_judged = (of_function["exit"] != 0) & (of_function["doubts"] == 0)
+            runtimes_us = np.where(is_judged, self._runtimes_us(of_function), -1.0)
+            self.statistics.note_placed(timer, *placed(of_function, runtimes_us, stacks.carried))
 
     def _longest_of_few(self, stacks: CallStacks, timers: Timers) -> Int32Array:
         """Return calls that later ones, or those of other ranks, may show to be abnormal: of functions with

@@ -208,6 +208,16 @@ class StreamStatistics:
         np.add.at(self._own[:, lost_us], timers, severity_us)
         np.maximum.at(self._own[:, highest], timers, score)
 
+    def note_placed(self, timer: int, much_longer: int, placed: int) -> None:
+        """Count the much longer calls of a function in a step, and those at the places of such calls."""
+        self._own[timer, self._schema.slices["much_longer"]] += much_longer
+        self._own[timer, self._schema.slices["placed"]] += placed
+
+    def time_us(self, timers: Timers) -> Float64Array:
+        """Return the time in the own code of functions that was not handed out yet, float64[n]."""
+        count, mean_us = self._own[timers, self._count_at : self._count_at + 2].T
+        return np.asarray(count * mean_us)
+
     def seen(self, timers: Timers) -> Float64Array:
         """Return how many calls are known of each of ``timers``, float64[n]."""
         seen = np.zeros(len(timers))

@@ -14,7 +14,7 @@ from chimbuko.causes.incidents.slowmodes import SlowMode, slow_modes_of
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.calls.waiting import Waits, waits_in
-from chimbuko.core.statistics.schema import schema_of, stored_columns
+from chimbuko.core.statistics.schema import PLACED, schema_of, stored_columns
 from chimbuko.provenance.incidents.drifts import drifts
 from chimbuko.provenance.incidents.imbalance import imbalances
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
@@ -38,16 +38,35 @@ class Learned(msgspec.Struct, frozen=True):
     """Mean of the runtime by which calls are judged, f8[functions]."""
     drift: Float64Array
     """Factor by which calls take longer now than at first, f8[functions]."""
+    placed: Float64Array
+    """Values of the columns ``PLACED``, f8[functions, 2]."""
 
     @property
     def slow_modes(self) -> list[SlowMode]:
-        """Return the slow modes: functions that take much longer now and then."""
-        return slow_modes_of(self.functions, self.counts, self.exclusive)
+        """Return the slow modes: functions that take much longer now and then.
+
+        One whose calls have places of their own has more to do there, and loses nothing.
+        """
+        calls = self.counts.sum(axis=1).tolist()
+        of_function = dict(zip(self.functions, zip(calls, *self.placed.T.tolist(), strict=True), strict=True))
+        modes = slow_modes_of(self.functions, self.counts, self.exclusive)
+        return [mode for mode in modes if not _is_placed(mode, *of_function[mode.program, mode.function])]
 
     @property
     def drifts(self) -> list[Drift]:
         """Return the drifts: functions that became slower."""
         return drifts_of(self.functions, self.counts, self.exclusive[:, 0], self.mean_us, self.drift)
+
+
+OF_MODE = 0.8
+"""Share of the calls of a slow mode that have a place of their own, from which all of it is usual."""
+ALIKE = 2.0
+"""Factor by which the calls of a mode may be more or fewer than those whose places are known."""
+
+
+def _is_placed(mode: SlowMode, calls: float, much_longer: float, placed: float) -> bool:
+    in_mode = mode.share * calls
+    return placed >= OF_MODE * much_longer and in_mode <= ALIKE * much_longer <= ALIKE**2 * in_mode
 
 
 def learned(provenance: Provenance) -> Learned | None:
@@ -63,7 +82,7 @@ def learned(provenance: Provenance) -> Learned | None:
         return None
     programs = provenance.programs()
     statistics = {(one.program, one.name): one for one in provenance.function_statistics()}
-    known, counts, exclusive = [], [], []
+    known, counts, exclusive, placed = [], [], [], []
     for model in provenance.models.newest():
         if (model.program, model.name) in statistics:
             known.append(statistics[model.program, model.name])
@@ -75,6 +94,7 @@ def learned(provenance: Provenance) -> Learned | None:
                 moments[:2] = own.sum(), statistics[model.program, model.name].exclusive_mean_us
             counts.append(own.copy())
             exclusive.append(moments)
+            placed.append([columns[column.name][0] for column in PLACED])
     if not known:
         return None
     return Learned(
@@ -83,6 +103,7 @@ def learned(provenance: Provenance) -> Learned | None:
         exclusive=np.stack(exclusive),
         mean_us=np.array([getattr(one, f"{config.metric}_mean_us") for one in known]),
         drift=np.array([one.drift for one in known]),
+        placed=np.array(placed),
     )
 
 

@@ -274,10 +274,16 @@ PROFILE = TableSchema(
 FLAGS = ("anomalies", "severity_us", "highest_score")
 """Columns that count flagged calls; all other columns learn from every call."""
 
+PLACED = (Column("much_longer", Rule.ADD), Column("placed", Rule.ADD))
+"""Columns that say of the calls of a function that take much longer than most, where there were enough of
+them in a step to tell, how many there were, and how many of these stood where such calls always stand.
+"""
+
 BUCKETED_PROFILE = TableSchema(
-    (*PROFILE.columns, Column("buckets", Rule.ADD, values=BUCKETS, is_forgotten=True))
+    (*PROFILE.columns, *PLACED, Column("buckets", Rule.ADD, values=BUCKETS, is_forgotten=True))
 )
-"""``PROFILE``, and the number of calls whose judged runtime is in each bucket of ``chimbuko.core.buckets``.
+"""``PROFILE`` and ``PLACED``, and the number of calls whose judged runtime is in each bucket of
+``chimbuko.core.buckets``.
 """
 
 STORED_PROFILE = TableSchema((*BUCKETED_PROFILE.columns, Column("counted", Rule.ADD, values=BUCKETS)))
@@ -294,14 +300,14 @@ def schema_of(detector: str) -> TableSchema:
 def stored_schema_of(detector: str) -> TableSchema:
     """Return the table that a detector learns, as the store has it.
 
-    Stores of earlier versions lack what was counted, which stands last.
+    Stores of earlier versions lack what was counted, which stands last, and ``PLACED``.
     """
     return STORED_PROFILE if _learns_buckets(detector) else PROFILE
 
 
 def stored_columns(detector: str, row: bytes) -> dict[str, Float64Array]:
     """Return what the store has of a function's model, float64 by column; rows of earlier versions lack what
-    was counted.
+    was counted, and know of no calls that are ``PLACED``.
 
     Raises
     ------
@@ -310,6 +316,8 @@ def stored_columns(detector: str, row: bytes) -> dict[str, Float64Array]:
     """
     values = np.frombuffer(row)
     for schema in (stored_schema_of(detector), schema_of(detector)):
+        if len(values) == schema.width - len(PLACED) and schema is not PROFILE:
+            values = np.insert(values, [PROFILE.width] * len(PLACED), 0.0)
         if len(values) == schema.width:
             return {name: values[place] for name, place in schema.slices.items()}
     expected = stored_schema_of(detector).width

@@ -119,7 +119,7 @@ def test_what_is_0_in_wide_columns_is_not_sent() -> None:
     table[:, BUCKETS.start + 7] = 3.0
     packed = BUCKETED_PROFILE.pack(table)
     parts = packed.narrow, packed.counts, packed.cells, packed.values
-    assert sum(map(len, parts)) == 100 * (8 * PROFILE.width + 2 + 2 + 4)
+    assert sum(map(len, parts)) == 100 * (8 * BUCKETED_PROFILE.narrow + 2 + 2 + 4)
 
 
 counted = st.lists(
@@ -205,6 +205,16 @@ def test_stored_rows_are_read_by_column_with_what_was_counted_or_without(detecto
         found = stored_columns(detector, row.tobytes())
         assert list(found) == list(schema.slices)
         np.testing.assert_array_equal(np.concatenate([*found.values()]), row)
+
+
+@pytest.mark.parametrize("schema", [BUCKETED_PROFILE, STORED_PROFILE])
+def test_stored_rows_of_earlier_versions_know_of_no_calls_with_a_place(schema: TableSchema) -> None:
+    row = np.arange(float(schema.width))
+    begin, end = schema.slices["much_longer"].start, schema.slices["placed"].stop
+    found = stored_columns("robust", np.delete(row, slice(begin, end)).tobytes())
+    assert list(found) == list(schema.slices)
+    row[begin:end] = 0.0
+    np.testing.assert_array_equal(np.concatenate([*found.values()]), row)
 
 
 def test_stored_rows_of_other_columns_are_refused() -> None:

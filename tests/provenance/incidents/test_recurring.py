@@ -7,7 +7,7 @@ import pytest
 
 from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.buckets import EDGES_US
-from chimbuko.core.statistics.schema import schema_of
+from chimbuko.core.statistics.schema import PLACED, schema_of
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import Provenance
@@ -20,12 +20,17 @@ from tests.provenance.livestore import LiveStore
 from tests.sample_records import make_batches
 
 
-def model(function: str, runtimes_us: np.ndarray[tuple[int], np.dtype[np.float64]]) -> FunctionModel:
+def model(
+    function: str,
+    runtimes_us: np.ndarray[tuple[int], np.dtype[np.float64]],
+    placed: tuple[float, float] = (0.0, 0.0),
+) -> FunctionModel:
     """What the detector has learned of calls that took so long."""
     schema = schema_of("robust")
     row = np.zeros(schema.width)
     row[schema.slices["buckets"]] = np.histogram(runtimes_us, EDGES_US)[0]
     row[schema.slices["exclusive_us"]][:2] = len(runtimes_us), runtimes_us.mean()
+    row[[schema.slices[column.name].start for column in PLACED]] = placed
     return FunctionModel(1, 0, function, row.tobytes())
 
 
@@ -60,6 +65,22 @@ def test_slow_modes_and_drift_are_found_while_the_run_lives(writer: Writer, prov
     assert (mode.kind, mode.function, mode.calls) == (RecurrenceKind.SLOW_MODE, "step", 70)
     assert (drift.kind, drift.function, drift.factor) == (RecurrenceKind.DRIFT, "relax", 2.0)
     assert drift.cost_us == pytest.approx(10_000 * 50.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("placed", "findings"),
+    [((68.0, 66.0), 0), ((68.0, 40.0), 1), ((14.0, 14.0), 1), ((700.0, 700.0), 1)],
+    ids=["the calls of the mode", "some of them", "too few are known", "shorter calls"],
+)
+def test_slow_mode_whose_calls_have_places_of_their_own_is_no_finding(
+    writer: Writer, provenance: Provenance, placed: tuple[float, float], findings: int
+) -> None:
+    step = np.repeat([15.0, 80_000.0], [9930, 70])
+    functions = [statistics("step", 10_000, step.mean())]
+    writer.write_statistics(
+        RunStatistics({0: "heat"}, functions=functions, models=[model("step", step, placed)])
+    )
+    assert len(recurring(provenance)) == findings
 
 
 def test_examples_of_drift_are_its_first_and_newest_calls(writer: Writer, provenance: Provenance) -> None:
