@@ -115,7 +115,13 @@ class OwnStretches:
         found = self._stretches(stacks, callers, last) if len(callers) else None
         if found is None or not len(found.callers):
             return NO_STRETCHES
+        known = len(self._rows)
         places = self._places(stacks, found, names)
+        # The first of each place pays for loading, compiling, caching, as the first call of a function does.
+        # Where one stands several times the last value counts; the last element is that of all without a row.
+        firsts = np.empty(len(self._rows) + 1, np.int64)
+        firsts[places[::-1]] = np.arange(len(places))[::-1]
+        places[firsts[known:-1]] = NONE
         self._learn(places, found)
         length_us = (found.end_us - found.begin_us).astype(np.float64)
         at = ((length_us >= LEAST_US) & (places != NONE)).nonzero()[0]
@@ -135,15 +141,18 @@ class OwnStretches:
         statistics: StreamStatistics,
         is_passed_over: UInt8Array,
     ) -> Int64Array:
-        """Return rows of the calls to look at, which were open before the step."""
-        carried = stacks.calls[: stacks.carried]
-        is_long = _are_sure(carried["doubts"])
+        """Return rows of the calls to look at, which were open before the step, or are at its end."""
+        calls = stacks.calls
+        is_long = _are_sure(calls["doubts"][: stacks.carried])
         if stacks.count > FEW_ROWS:
             is_long &= spent_us >= LEAST_US
-        rows: Int64Array = is_long.nonzero()[0]
+        tops = stacks.threads["top"][: stacks.thread_count].tolist()
+        begun = [row for top in tops for row in _callers(calls, top) if row >= stacks.carried]
+        rows = np.array([*is_long.nonzero()[0].tolist(), *begun], np.int64)
+        rows = rows[_are_sure(calls["doubts"][rows])]
         if not len(rows):
             return rows
-        timers = carried["function"][rows].astype(np.int64)
+        timers = calls["function"][rows].astype(np.int64)
         is_known = timers < len(is_passed_over)
         is_whole = ~is_known
         is_whole[is_known] = is_passed_over[timers[is_known]] == 0

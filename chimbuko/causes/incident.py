@@ -110,6 +110,10 @@ class Incident(msgspec.Struct, frozen=True):
     """Number of these ranks that lost time, by the same."""
     of_ranks: int = 0
     """Number of ranks of the program, where a part of the cost is estimated."""
+    between: list[str] = []
+    """Functions that were called before and after, where the origin is what their caller spent itself in
+    between.
+    """
     told_before: str = ""
     """Earlier sentence about the incident, before another origin or cause was found; empty for none."""
 

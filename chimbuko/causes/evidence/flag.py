@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from chimbuko.causes.part import HeldUp
-from chimbuko.core.calls.record import CallRecord, Collective, Message, judged_us
+from chimbuko.core.calls.record import FIRST_STRETCH_ROW, CallRecord, Collective, Message, judged_us
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.core.pauses import Pause, pause_of
@@ -104,6 +104,8 @@ class Flag(msgspec.Struct, frozen=True):
     """Pauses that Python made in it alone, each with what it was about and its length in µs."""
     worked: tuple[tuple[Work, int], ...] = ()
     """Counts of what the thread did in it alone, where our recorder has written them."""
+    between: tuple[str, ...] = ()
+    """Functions that its caller called before and after, where it is what that spent itself in between."""
     loss: HeldUp | None = None
     """Way in which the node kept the rank from running, if this stands for such a time; None for a call.
     """
@@ -237,12 +239,24 @@ def flag_of(record: CallRecord) -> Flag:
             if value.call_id == record.id and (pause := pause_of(value.counter)) is not None
         ),
         worked=_worked(record),
+        between=_between(record),
     )
 
 
 def may_matter(flag: Flag) -> bool:
     """Whether a call is flagged, or lost so much that flagged ones may have waited for it or the same."""
     return flag.is_flagged or flag.excess_us >= max(LEAST_UNFLAGGED_US, flag.expected_us)
+
+
+def _between(record: CallRecord) -> tuple[str, ...]:
+    """Return the functions that a long call called before and after a stretch, where both are in its window;
+    of a call nothing.
+    """
+    if int(record.id.rpartition(":")[2]) > FIRST_STRETCH_ROW:
+        return ()
+    at = next((at for at, call in enumerate(record.window) if call.id == record.id), 0)
+    around = [*record.window[max(at - 1, 0) : at], *record.window[at + 1 : at + 2]]
+    return tuple(call.function for call in around) if len(around) > 1 else ()
 
 
 _WORK = {str(work): work for work in Work}

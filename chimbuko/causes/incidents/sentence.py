@@ -186,11 +186,19 @@ def _origin(incident: Incident) -> str:
     on = f"{named_thread(incident.thread)} of " if incident.thread else ""
     what = f"{short_name(incident.function)} on {on}rank {incident.rank}"
     what += f" took {runtime}" if incident.is_whole else f" spent {runtime} in its own code"
+    what += _between(incident)
     usual = duration(incident.expected_us)
     what += against_usual(incident.runtime_us, incident.expected_us, usual)
     main = main_part(incident.parts)
     clause = cause_of(main.kind).clause(main, incident.rank)
     return f"{what}, {clause}" if clause else what
+
+
+def _between(incident: Incident) -> str:
+    if not incident.between:
+        return ""
+    before, after = map(short_name, incident.between)
+    return f" between {before} and {after}" if before != after else f" between two calls of {before}"
 
 
 def _is_of_threads(one: Waited) -> bool:

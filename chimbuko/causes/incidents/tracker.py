@@ -332,6 +332,7 @@ class IncidentTracker:
             losses=sorted(losses, key=lambda one: (one.id != root, one.begin_us, one.id)),
             thread=origin.thread if is_known else 0,
             asked=self._asked.get(number, Asked()),
+            between=list(origin.between) if is_known else [],
             is_of_all=len(stopped) > 1 and stopped == self.evidence.ranks[origin.program],
         )
 

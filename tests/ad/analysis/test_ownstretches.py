@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
+from chimbuko.causes.evidence.flag import flag_of
 from chimbuko.core.calls.record import FIRST_STRETCH_ROW, CallRecord, StreamHealth
 from chimbuko.core.calls.recordarrays import unpack
 from chimbuko.core.calls.schema import Label
@@ -85,6 +86,16 @@ def test_delay_between_two_calls_of_main_is_found_where_it_was() -> None:
         assert one.is_final
     assert len({one.id for one in loop.flagged}) == 2
     assert loop.severity_us == pytest.approx(sum(one.severity_us for one in loop.flagged))
+
+
+def test_delay_in_the_step_in_which_main_begins_is_found_but_for_the_first_of_a_place() -> None:
+    loop = Loop()
+    for turn in range(60):
+        loop.turn(DELAY_US if turn in (1, 40) else 0)
+    loop.end_step()
+    (one,) = loop.flagged
+    assert DELAY_US <= one.exclusive_us <= DELAY_US + 2 * USUAL_US
+    assert flag_of(one).between == ("exchange", "compute")
 
 
 def test_usual_long_stretches_are_none() -> None:

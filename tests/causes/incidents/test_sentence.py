@@ -42,6 +42,20 @@ def test_a_late_launch_is_named() -> None:
     ]
 
 
+def test_what_a_long_call_lost_itself_is_told_with_the_calls_around_it() -> None:
+    def of(before: str, after: str) -> list[str]:
+        one = flag("main", 2, 0, 150, usual_ms=1, children=[("MPI_Init", 0, 0)])
+        return told(replace(one, between=(before, after)))
+
+    lost = ", 150× its usual 1 ms: 149 ms lost."
+    assert of("MPI_Waitall()", "MPI_Irecv()") == [
+        f"main on rank 2 spent 150 ms in its own code between MPI_Waitall and MPI_Irecv{lost}"
+    ]
+    assert of("work", "work") == [
+        f"main on rank 2 spent 150 ms in its own code between two calls of work{lost}"
+    ]
+
+
 def test_waits_for_nobody_on_record() -> None:
     assert told(flag("MPI_Recv()", 1, 0, 51, received_from=[2])) == [
         "rank 1 waited 50 ms for rank 2, of which nothing is on record, in MPI_Recv: 50 ms lost."

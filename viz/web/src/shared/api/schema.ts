@@ -1376,6 +1376,7 @@ export interface components {
             estimated_us: number;
             estimated_ranks: number;
             of_ranks: number;
+            between: string[];
             told_before: string;
         };
         /**
