@@ -218,37 +218,41 @@ CountedSteps = tuple[int, int, int, int, float, int]
 them."""
 
 
-def rank_statistics(rows: Iterable[CountedSteps]) -> list[RankStatistics]:
+def rank_statistics(rows: Sequence[CountedSteps]) -> list[RankStatistics]:
     """Return statistics for each (program, rank); ``rows`` are sorted by these two."""
-    grouped = groupby(rows, key=lambda row: (row[0], row[1]))
-    return [_of_rank(program, rank, list(counted)) for (program, rank), counted in grouped]
-
-
-def _of_rank(program: int, rank: int, rows: list[CountedSteps]) -> RankStatistics:
-    moments = _moments([(anomalies, steps) for _, _, anomalies, steps, _, _ in rows])
-    return RankStatistics(
-        program=program,
-        rank=rank,
-        steps=int(moments.n),
-        total=sum(anomalies * steps for _, _, anomalies, steps, _, _ in rows),
-        mean=moments.mean,
-        stddev=moments.stddev,
-        minimum=int(moments.minimum),
-        maximum=int(moments.maximum),
-        skewness=moments.skewness,
-        kurtosis=moments.kurtosis,
-        severity_us=sum(severity_us for _, _, _, _, severity_us, _ in rows),
-        last_step=max(last_step for _, _, _, _, _, last_step in rows),
-    )
-
-
-def _moments(histogram: list[tuple[int, int]]) -> Moments:
-    """Return moments of values that occur several times, given as (value, times)."""
-    n = sum(times for _, times in histogram)
-    mean = sum(value * times for value, times in histogram) / n
-    m2, m3, m4 = (sum(times * (value - mean) ** power for value, times in histogram) for power in (2, 3, 4))
-    values = [value for value, _ in histogram]
-    return Moments(n, mean, m2, m3, m4, min(values), max(values))
+    if not rows:
+        return []
+    # Of all ranks at once: of 100,000 it takes a third of the time, for which a page waits.
+    programs, ranks, anomalies, steps, severity_us, last_steps = np.array(rows, np.float64).T
+    is_first = np.append(True, (np.diff(programs) != 0) | (np.diff(ranks) != 0))
+    begins = np.flatnonzero(is_first)
+    n = np.add.reduceat(steps, begins)
+    totals = np.add.reduceat(anomalies * steps, begins)
+    means = totals / n
+    deviations = anomalies - means[np.cumsum(is_first) - 1]
+    powers = (np.add.reduceat(steps * deviations**power, begins).tolist() for power in (2, 3, 4))
+    ends = (of.reduceat(anomalies, begins).tolist() for of in (np.minimum, np.maximum))
+    moments = map(Moments, n.tolist(), means.tolist(), *powers, *ends)
+    keys = programs[begins], ranks[begins], totals
+    sums = np.add.reduceat(severity_us, begins), np.maximum.reduceat(last_steps, begins)
+    columns = (column.tolist() for column in (*keys, *sums))
+    return [
+        RankStatistics(
+            program=int(program),
+            rank=int(rank),
+            steps=int(of.n),
+            total=int(total),
+            mean=of.mean,
+            stddev=of.stddev,
+            minimum=int(of.minimum),
+            maximum=int(of.maximum),
+            skewness=of.skewness,
+            kurtosis=of.kurtosis,
+            severity_us=severity,
+            last_step=int(last_step),
+        )
+        for of, program, rank, total, severity, last_step in zip(moments, *columns, strict=True)
+    ]
 
 
 QUIET = 0x01_01_01_01_01_01_01_01

@@ -248,7 +248,8 @@ class StreamSums(msgspec.Struct, frozen=True):
         known = list(streams)
         losses: Counter[str] = Counter()
         for stream in known:
-            losses.update(stream.losses)
+            if stream.losses:
+                losses.update(stream.losses)
         return cls(
             streams=len(known),
             states=dict(Counter(stream.state for stream in known)),

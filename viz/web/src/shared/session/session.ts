@@ -61,6 +61,8 @@ export function start(): void {
 
 async function readRun(signal: AbortSignal): ReturnType<typeof api.getRun> {
   const known = await api.getRun(signal);
+  // What is asked first of a run that has ended is all there is.
+  if (latest.value === null && known.state !== 'running') heard = known.status.version;
   if (latest.value === null || known.status.version >= latest.value.version) latest.value = known.status;
   return known;
 }
