@@ -16,7 +16,7 @@ import { IncidentLink } from '../shared/parts/incidentlink';
 import { Menu, type MenuItem } from '../shared/parts/menu';
 import { Name } from '../shared/parts/name';
 import { Empty, Reading } from '../shared/parts/panel';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer, Sentence } from '../shared/parts/sentence';
 import { beside, incident } from './call';
 import { Beside } from './beside';
 import { CallTimeline } from './calltimeline';
@@ -73,9 +73,7 @@ function Page({ found }: { found: CallDetail }) {
   return (
     <>
       <div class="headline">
-        <h1 class="answer" data-answer>
-          {record.label === 'anomaly' && <span class="abnormal">{signOf(record, metric)}</span>} <Sentence text={callAnswer(record, metric, programs.value)} />
-        </h1>
+        <Answer sign={record.label === 'anomaly' ? signOf(record, metric) : ''} text={callAnswer(record, metric, programs.value)} />
         {record.incident_id !== '' && <IncidentLink id={record.incident_id} isButton />}
         <Go to={{ page: 'timeline', call: record.id }} text="Timeline" isButton />
         <Go to={{ page: 'function', function: record.function, program: record.program, call: null, cursor: null }} text="Function" isButton />

@@ -2,7 +2,7 @@ import { callsAnswer } from './model/callpoints';
 import { view } from '../shared/address/address';
 import { points } from './calls';
 import { programs } from '../shared/session/session';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer } from '../shared/parts/sentence';
 import { Calls } from './list';
 import { Filters } from './filters';
 import { Scatter } from './scatter';
@@ -11,12 +11,10 @@ import { Selected } from './selected';
 /** Page of calls: those that match the filters, as a chart and as a table, and the selected one beside them. */
 export function CallsPage() {
   const found = points.value.value;
-  const sentence = points.error.value ?? (found === null ? ' ' : callsAnswer(found, view.value, programs.value));
+  const sentence = points.error.value ?? (found === null ? '' : callsAnswer(found, view.value, programs.value));
   return (
     <main class="calls-page">
-      <h1 class="answer" data-answer>
-        <Sentence text={sentence} />
-      </h1>
+      <Answer text={sentence} />
       <Filters />
       <div class="calls-top">
         <Scatter />

@@ -8,7 +8,7 @@ import { foldersOf, sideText } from '../shared/address/model/trail';
 import { Differential } from './differential';
 import { Listed } from '../shared/parts/listed';
 import { Progress } from '../shared/parts/progress';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer, Sentence } from '../shared/parts/sentence';
 import { RunsList } from './runslist';
 import { Runtimes } from './runtimes';
 import { Shifts } from './shifts';
@@ -51,9 +51,7 @@ function Page({ found }: { found: ComparisonAnswer }) {
   const shown = chosen(changes.functions);
   return (
     <>
-      <h1 class="answer" data-answer>
-        <Sentence text={`${sentences[0]}.`} />
-      </h1>
+      <Answer text={`${sentences[0]}.`} />
       <ul class="sentences">
         {sentences.slice(1).map((sentence) => (
           <li key={sentence}>

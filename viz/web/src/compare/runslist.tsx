@@ -8,6 +8,7 @@ import { copy } from '../shared/session/page';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import type { ListedRun } from '../shared/api/types';
+import { Answer } from '../shared/parts/sentence';
 
 const COLUMNS = [
   { heading: 'run' },
@@ -28,9 +29,7 @@ export function RunsList() {
   if (found === null) return runs.error.value === null ? <Reading what="runs" /> : <Empty>{runs.error.value}</Empty>;
   return (
     <>
-      <h1 class="answer" data-answer>
-        {runsAnswer(found, view.value.run)}
-      </h1>
+      <Answer text={runsAnswer(found, view.value.run)} />
       {found.length < 2 && <Empty>Put another run into the same folder, or compare any two in the terminal: chimbuko compare RUN_A RUN_B</Empty>}
       <Panel name="runs" title="Runs in this folder" summary={`${plural(found.length, 'run')}, the newest first.`} asks={{ json: ['runs', []] }}>
         <Table columns={COLUMNS} rows={found.map(cells)} />

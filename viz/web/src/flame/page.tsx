@@ -16,15 +16,14 @@ import { ranked } from '../shared/names/answer';
 import { shorten } from '../shared/names/names';
 import { programs } from '../shared/session/session';
 import type { RankKey } from '../shared/api/types';
+import { Answer } from '../shared/parts/sentence';
 
 /** Page of the flame graph: the call paths of all ranks, or of one. */
 export function FlamePage() {
   const failure = found.error.value;
   return (
     <main class="flame-page" style={{ '--depth': rowsOf(frames.value) }}>
-      <h1 class="answer" data-answer>
-        {found.value.value !== null ? flameAnswer(frames.value, view.value.weight) : (failure ?? ' ')}
-      </h1>
+      <Answer text={found.value.value !== null ? flameAnswer(frames.value, view.value.weight) : (failure ?? '')} />
       <Picture />
       <Chosen />
       {(frames.value[0]?.total_us ?? 0) > 0 && <Heaviest />}

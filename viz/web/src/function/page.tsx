@@ -7,7 +7,7 @@ import { addressOf, follow, view } from '../shared/address/address';
 import { known, ranks, subject, worst } from './function';
 import { run } from '../shared/session/session';
 import { Empty, Reading } from '../shared/parts/panel';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer } from '../shared/parts/sentence';
 import { Name } from '../shared/parts/name';
 import { DistributionPanel, type RuntimeMark } from './distribution';
 import { ByRankPanel } from './byrank';
@@ -46,9 +46,7 @@ export function FunctionPage() {
   const asks = { json: api.functionRequest(of), hasSql: true };
   return (
     <main class="function-page">
-      <h1 class="answer" data-answer>
-        <Sentence text={functionAnswer(found.statistics, ranks.value.value?.total ?? null)} />
-      </h1>
+      <Answer text={functionAnswer(found.statistics, ranks.value.value?.total ?? null)} />
       <Name name={of.name} />
       <Figures />
       <div class="function-panels">

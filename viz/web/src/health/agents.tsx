@@ -1,3 +1,4 @@
+import { namesText, together } from './model/health';
 import { shorten } from '../shared/names/names';
 import { digits, duration, exact, plural, ratio } from '../shared/units/units';
 import { addressOf, follow } from '../shared/address/address';
@@ -28,25 +29,32 @@ export function Agents() {
       {held.shown.length === 0 ? (
         <Empty>No agent has reported yet: agents report every ten seconds during the run, and at its end.</Empty>
       ) : (
-        <Table columns={AGENT_COLUMNS} rows={held.shown.map(agentCells)} />
+        <Table columns={AGENT_COLUMNS} rows={together(held.shown, told).map(agentCells)} />
       )}
     </Panel>
   );
 }
 
-function agentCells(agent: Agent) {
+/** What is told of an agent, beside its node. */
+function told(agent: Agent): string[] {
   return [
-    <span title={agent.name}>
-      <NodeLink name={agent.node} />
-    </span>,
-    <span class={agent.is_silent ? 'warn' : undefined}>
-      {agent.age_s === null ? 'at the end' : `${Math.round(agent.age_s)} s ago${agent.is_silent ? ': silent' : ''}`}
-    </span>,
+    agent.age_s === null ? 'at the end' : `${Math.round(agent.age_s)} s ago${agent.is_silent ? ': silent' : ''}`,
     exact(agent.streams),
     digits(agent.lag_s),
     digits(agent.pss_bytes / 1e6),
     digits(agent.cpu_s),
     digits(agent.spool_bytes / 1e3),
+  ];
+}
+
+function agentCells(agents: Agent[]) {
+  const [first] = agents as [Agent];
+  const [heard, ...numbers] = told(first);
+  const nodes = [...new Set(agents.map((agent) => agent.node))];
+  return [
+    <span title={agents.map((agent) => agent.name).join(', ')}>{nodes.length === 1 ? <NodeLink name={first.node} /> : namesText(nodes, 'node')}</span>,
+    <span class={first.is_silent ? 'warn' : undefined}>{heard}</span>,
+    ...numbers,
   ];
 }
 

@@ -1,5 +1,5 @@
 import { exact, plural } from '../shared/units/units';
-import { missing, reasons } from './model/health';
+import { missing, namesText, reasons, together } from './model/health';
 import { vitals } from './health';
 import { Empty, Panel } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
@@ -30,23 +30,33 @@ export function CallData() {
           <p class="unit">
             Call data: {census.sentence}. {plural(census.analysed, 'call')} analysed.{shown}
           </p>
-          <Table columns={COLUMNS} rows={census.ranks.map(cells)} />
+          <Table columns={COLUMNS} rows={together(census.ranks, told).map(cells)} />
         </>
       )}
     </Panel>
   );
 }
 
-function cells({ stream, source, seen, analysed, unended, differences }: RankCensus) {
-  const text = reasons({ differences });
-  const lost = seen === null ? 'not known' : text || 'nothing';
+/** What is told of a rank, beside its name. */
+function told({ source, seen, analysed, unended, differences }: RankCensus): string[] {
   return [
-    stream,
     source || 'it does not say',
     seen === null ? '–' : exact(seen),
     exact(analysed),
     exact(unended),
     seen === null ? '–' : exact(Math.max(0, seen - analysed - missing({ differences }))),
-    <span class={text ? 'warn' : undefined}>{lost}</span>,
+    seen === null ? 'not known' : reasons({ differences }) || 'nothing',
+  ];
+}
+
+function cells(ranks: RankCensus[]) {
+  const names = ranks.map(({ stream }) => stream);
+  const [first] = ranks as [RankCensus];
+  const numbers = told(first);
+  const lost = numbers.pop();
+  return [
+    <span title={names.join(', ')}>{namesText(names, 'rank')}</span>,
+    ...numbers,
+    <span class={first.seen !== null && reasons(first) !== '' ? 'warn' : undefined}>{lost}</span>,
   ];
 }

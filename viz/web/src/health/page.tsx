@@ -2,8 +2,9 @@ import type { ComponentChildren } from 'preact';
 import { costAnswer, healthAnswer, pipeline } from './model/health';
 import { vitals } from './health';
 import { budget } from '../overview/overview';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer, Sentence } from '../shared/parts/sentence';
 import { Empty, Reading } from '../shared/parts/panel';
+import type { Vitals } from '../shared/api/types';
 import { Agents, SlowRanks } from './agents';
 import { Detector, Metadata, RunDescription } from './description';
 import { CallData } from './calldata';
@@ -16,19 +17,19 @@ import { Streams } from './streams';
 /** Page of the analysis' health: what was read, lost and kept, and the resources that the analysis takes. */
 export function Health() {
   const known = vitals.value.value;
+  if (known === null)
+    return <main class="health">{vitals.error.value === null ? <Reading what="the state of the analysis" /> : <Empty>{vitals.error.value}</Empty>}</main>;
   return (
     <main class="health">
-      <h1 class="answer" data-answer>
-        {known === null ? ' ' : healthAnswer(known)}
-      </h1>
-      {known === null ? vitals.error.value === null ? <Reading what="the state of the analysis" /> : <Empty>{vitals.error.value}</Empty> : <Pipeline />}
+      <Answer text={healthAnswer(known)} />
+      <Pipeline known={known} />
       <Question text="Is anything missing?">
         <CallData />
         <LossMap />
         <NotKept />
         <Streams />
       </Question>
-      <Question text="Does the analysis slow the program down?" answer={known === null ? '' : costAnswer(known, budget.value.value?.budget ?? null)}>
+      <Question text="Does the analysis slow the program down?" answer={costAnswer(known, budget.value.value?.budget ?? null)}>
         <Agents />
         <SlowRanks />
         <OverTime />
@@ -59,9 +60,7 @@ function Question({ text, answer = '', children }: { text: string; answer?: stri
 }
 
 /** The way of the events, stage by stage. */
-function Pipeline() {
-  const known = vitals.value.value;
-  if (known === null) return null;
+function Pipeline({ known }: { known: Vitals }) {
   return (
     <ol class="pipeline" aria-label="The way of the events from the application to this page">
       {pipeline(known).map(({ name, figure, detail, warns }) => (

@@ -3,7 +3,7 @@ import { losses } from './model/health';
 import { digits, exact, plural } from '../shared/units/units';
 import { streamsRequest } from '../shared/api/requests';
 import { addressOf, follow, go, view } from '../shared/address/address';
-import { streams } from './health';
+import { streams, vitals } from './health';
 import { NodeLink } from '../shared/parts/nodelink';
 import { Empty, NewOrder, Panel, Reading, useHeld } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
@@ -79,7 +79,7 @@ export function Streams() {
       {streams.error.value !== null ? (
         <Empty>{streams.error.value}</Empty>
       ) : held.shown === null ? (
-        <Reading what="streams" />
+        <Reading what="streams" rows={vitals.value.value?.sums.streams ?? 0} />
       ) : held.shown.length === 0 ? (
         <Empty>No stream is in this state. Choose another one.</Empty>
       ) : (

@@ -7,15 +7,14 @@ import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import { percent, plural, wallClock } from '../shared/units/units';
 import type { HistoryAnswer, SeriesChange, SeriesHistory } from '../shared/api/types';
+import { Answer } from '../shared/parts/sentence';
 
 /** Page of the runs of the same series: what changed, when, and how sure that is. */
 export function HistoryPage() {
   const found = answer.value.value;
   return (
     <main class="history">
-      <h1 class="answer" data-answer>
-        {found === null ? ' ' : found.history == null ? 'There is no history of this run.' : historyAnswer(found.history)}
-      </h1>
+      <Answer text={found === null ? '' : found.history == null ? 'There is no history of this run.' : historyAnswer(found.history)} />
       {answer.error.value !== null ? (
         <Empty>{answer.error.value}</Empty>
       ) : found === null ? (

@@ -12,7 +12,7 @@ import { copy } from '../shared/session/page';
 import { question } from '../shared/session/question';
 import { run, zero_us } from '../shared/session/session';
 import { Menu, type MenuItem } from '../shared/parts/menu';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer } from '../shared/parts/sentence';
 import { Frame, Go } from './frame';
 import type { MetricFinding, MetricFindingAnswer } from '../shared/api/types';
 
@@ -44,9 +44,7 @@ function Page({ found: one }: { found: MetricFinding }) {
   return (
     <>
       <div class="headline">
-        <h1 class="answer" data-answer>
-          <span class="abnormal">≠</span> <Sentence text={one.sentence} />
-        </h1>
+        <Answer sign="≠" text={one.sentence} />
         <Go to={timelineOf(one)} text="Timeline" isButton />
         <Menu label="Copy this finding" text="Copy ▾" items={() => copies(one)} quiet={false} />
       </div>

@@ -7,7 +7,7 @@ import { view } from '../shared/address/address';
 import { copy } from '../shared/session/page';
 import { run, zero_us } from '../shared/session/session';
 import { Menu, type MenuItem } from '../shared/parts/menu';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer, Sentence } from '../shared/parts/sentence';
 import { Beside } from '../call/beside';
 import { CallTimeline } from '../call/calltimeline';
 import { Chain } from './chain';
@@ -42,9 +42,7 @@ function Page({ answer }: { answer: IncidentAnswer }) {
   return (
     <>
       <div class="headline">
-        <h1 class="answer" data-answer>
-          <span class="abnormal">◆</span> <Sentence text={summary.sentence} />
-        </h1>
+        <Answer sign="◆" text={summary.sentence} />
         <Go to={timelineOf(answer)} text="Timeline" isButton />
         {incident.call_id !== '' && <Go to={{ page: 'call', call: incident.call_id }} text="Origin" isButton />}
         {(incident.call_id !== '' || incident.waited.length > 0) && (

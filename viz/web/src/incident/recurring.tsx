@@ -9,7 +9,7 @@ import { copy } from '../shared/session/page';
 import { run, zero_us } from '../shared/session/session';
 import { FunctionLink } from '../shared/parts/functionlink';
 import { Menu, type MenuItem } from '../shared/parts/menu';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer } from '../shared/parts/sentence';
 import { Earlier, Frame, Go } from './frame';
 import { Marks } from './marks';
 import { examples, finding } from './recurringfinding';
@@ -33,9 +33,7 @@ function Page({ found, known }: { found: RecurrenceSummary; known: string }) {
   return (
     <>
       <div class="headline">
-        <h1 class="answer" data-answer>
-          <span class="abnormal">↻</span> <Sentence text={sentence} />
-        </h1>
+        <Answer sign="↻" text={sentence} />
         <Go to={{ page: 'calls', incident: id, label: 'any', call: null, cursor: null }} text="Its calls" isButton />
         <Menu label="Copy this finding" text="Copy ▾" items={() => copies(found)} quiet={false} />
       </div>

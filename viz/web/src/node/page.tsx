@@ -8,7 +8,7 @@ import { zero_us } from '../shared/session/session';
 import { Listed } from '../shared/parts/listed';
 import { NodeLink } from '../shared/parts/nodelink';
 import { Empty, Reading } from '../shared/parts/panel';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer } from '../shared/parts/sentence';
 import { charts, facts, nodes } from './node';
 import { Built } from './built';
 import { LanePanel } from './lanepanel';
@@ -40,9 +40,7 @@ function AllNodes() {
   ]);
   return (
     <>
-      <h1 class="answer" data-answer>
-        {answer.total === 0 ? 'No node was sampled.' : `${plural(answer.total, 'node')} ${answer.total === 1 ? 'was' : 'were'} sampled.`}
-      </h1>
+      <Answer text={answer.total === 0 ? 'No node was sampled.' : `${plural(answer.total, 'node')} ${answer.total === 1 ? 'was' : 'were'} sampled.`} />
       <Listed
         name="nodes"
         title="Nodes"
@@ -74,9 +72,7 @@ function OneNode({ name }: { name: string }) {
   return (
     <>
       <div class="headline">
-        <h1 class="answer" data-answer>
-          <Sentence text={nodeAnswer(name, known)} />
-        </h1>
+        <Answer text={nodeAnswer(name, known)} />
         <a class="button" href={addressOf(calls)} onClick={(event) => follow(event, calls)}>
           Its abnormal calls
         </a>

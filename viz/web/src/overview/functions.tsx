@@ -66,7 +66,7 @@ export function Functions() {
     >
       {shown === null ? (
         functions.error.value === null ? (
-          <Reading what="functions" />
+          <Reading what="functions" rows={view.value.n} />
         ) : (
           <Empty>{functions.error.value}</Empty>
         )

@@ -2,6 +2,7 @@
 
 import { computed } from '@preact/signals';
 import { incidentsAnswer, metricsAnswer, overviewAnswer, type Whole } from '../shared/names/answer';
+import { view } from '../shared/address/address';
 import { programs, run } from '../shared/session/session';
 import { budget, functions, incidents, ranking } from './overview';
 import type { Run } from '../shared/api/types';
@@ -9,10 +10,12 @@ import type { Run } from '../shared/api/types';
 /** Sentence at the top of the overview; why there is none where the server does not answer. */
 export const headline = computed(() => {
   const known = run.value.value;
-  return known === null ? (run.error.value ?? ' ') : answerOf(known);
+  return known === null ? (run.error.value ?? '') : answerOf(known);
 });
 
 function answerOf(known: Run): string {
+  // Whole, or nothing: a sentence that grows would move what is below.
+  if ([incidents, budget, ...(view.value.page === 'overview' ? [ranking, functions] : [])].some((of) => of.isUnanswered.value)) return '';
   const found = incidents.value.value;
   if (found === null) return overviewAnswer(known);
   const slow = found.incidents.length + found.recurrences.length === 0 ? overviewAnswer(known) : incidentsAnswer(found, programs.value, whole.value);

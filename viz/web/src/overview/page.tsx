@@ -5,7 +5,7 @@ import { list, ranking } from './overview';
 import { run } from '../shared/session/session';
 import { isSettling } from '../shared/session/settling';
 import { Empty } from '../shared/parts/panel';
-import { Sentence } from '../shared/parts/sentence';
+import { Answer } from '../shared/parts/sentence';
 import { BudgetBar } from './budgetbar';
 import { CallsList } from './callslist';
 import { Functions } from './functions';
@@ -40,9 +40,7 @@ export function Overview() {
   }, [isUseful]);
   return (
     <main class="overview">
-      <h1 class="answer" data-answer>
-        <Sentence text={headline.value} />
-      </h1>
+      <Answer text={headline.value} />
       <BudgetBar />
       {known === null && run.error.value !== null ? (
         <Empty>Nothing can be shown until the server answers.</Empty>

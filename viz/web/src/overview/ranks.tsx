@@ -8,7 +8,7 @@ import { go, view } from '../shared/address/address';
 import { hideTip, hoveredRank, showTip } from '../shared/session/page';
 import { slots } from './steps/histories';
 import { ranking } from './overview';
-import { programs } from '../shared/session/session';
+import { programs, status } from '../shared/session/session';
 import { Field } from '../shared/parts/field';
 import { Mark } from '../shared/charts/mark';
 import { Empty, NewOrder, Panel, Reading, useHeld, type Held } from '../shared/parts/panel';
@@ -42,7 +42,7 @@ export function Ranks() {
       table={() => <RankTable shown={shown} />}
     >
       {shown === null ? (
-        <Reading what="ranks" />
+        <Reading what="ranks" rows={Math.min(view.value.n, status.value?.ranks ?? 0)} />
       ) : shown.ranks === 0 ? (
         <Empty>No rank has reported a step yet.</Empty>
       ) : (

@@ -5,6 +5,7 @@ import { AppearanceChoice } from '../shared/parts/appearancechoice';
 import { lettersAct } from '../shared/session/settings';
 import { answer, comparison, lost, missing, pageOf, shown, text, tick, ticked, trouble } from './runs';
 import type { ListedRun } from '../shared/api/types';
+import { Answer } from '../shared/parts/sentence';
 
 /** Page of all runs in a folder: their states, the time that they lost, and the choice of two to compare. */
 export function Runs() {
@@ -37,9 +38,7 @@ export function Runs() {
         )}
       </header>
       <main class="runs-page">
-        <h1 class="answer" data-answer>
-          {answer.value === null ? 'Reading runs…' : folderAnswer(answer.value.runs)}
-        </h1>
+        <Answer text={answer.value === null ? 'Reading runs…' : folderAnswer(answer.value.runs)} />
         <p class="hidden" aria-live="polite">
           {answer.value !== null && folderNews(answer.value.runs, shown.value.length, text.value)}
         </p>

@@ -21,6 +21,7 @@ import { listenOnTimeline } from './keys';
 import { Selected } from './selected';
 import { PublishedTable, SpanTable } from './table';
 import { published } from '../overview/overview';
+import { Answer } from '../shared/parts/sentence';
 
 /** Most ranks that the menu offers. */
 const MOST_BESIDE = 12;
@@ -30,9 +31,7 @@ export function TimelinePage() {
   useEffect(listenOnTimeline, []);
   return (
     <main class="timeline-page" style={{ '--tall': timeline.tallest.value }}>
-      <h1 class="answer" data-answer>
-        {answer()}
-      </h1>
+      <Answer text={answer()} />
       <Picture />
       {timeline.box.value === null ? <Chosen /> : <Selected times={timeline.box.value} />}
     </main>
@@ -44,7 +43,7 @@ function answer(): string {
   const all = timeline.found.value.value;
   if (record !== null) return callAnswer(record, wording.value.metric, wording.value.programs);
   if (timeline.found.error.value !== null) return timeline.found.error.value;
-  return all === null ? ' ' : sceneAnswer(all, timeline.rested.value, wording.value);
+  return all === null ? '' : sceneAnswer(all, timeline.rested.value, wording.value);
 }
 
 function Picture() {

@@ -11,6 +11,7 @@ import { QuantityPanel } from './quantity';
 import { ScalesPanel } from './scales';
 import { TasksPanel } from './tasks';
 import { UtilisationPanel } from './utilisation';
+import { Answer } from '../shared/parts/sentence';
 
 /** Page of the workflow: what programs, nodes and the workflow have published. */
 export function WorkflowPage() {
@@ -18,15 +19,17 @@ export function WorkflowPage() {
   const isEmpty = known !== null && known.tasks.length + known.nodes.length + known.mpi.length + known.quantities.length === 0;
   return (
     <main class="workflow">
-      <h1 class="answer" data-answer>
-        {known === null
-          ? ' '
-          : isEmpty
-            ? 'The programs of this run publish nothing; below is what is known of them without that.'
-            : known.tasks.length === 0
-              ? 'There are no tasks; other published data are shown below.'
-              : tasksAnswer(known.tasks)}
-      </h1>
+      <Answer
+        text={
+          known === null
+            ? ''
+            : isEmpty
+              ? 'The programs of this run publish nothing; below is what is known of them without that.'
+              : known.tasks.length === 0
+                ? 'There are no tasks; other published data are shown below.'
+                : tasksAnswer(known.tasks)
+        }
+      />
       <BudgetBar />
       <Grown />
       {known === null ? (

@@ -229,3 +229,23 @@ export function settings(config: Run['config']): [name: string, value: string][]
   const given = config as unknown as Record<string, unknown>;
   return SETTINGS.filter(([field]) => field in given).map(([field, name, text]) => [name, text(given[field] as never)]);
 }
+
+/** Rows by what is told of them: those of which the same is told stand together. */
+export function together<T>(rows: readonly T[], told: (row: T) => readonly string[]): T[][] {
+  const found = new Map<string, T[]>();
+  for (const row of rows) {
+    const key = JSON.stringify(told(row));
+    found.set(key, [...(found.get(key) ?? []), row]);
+  }
+  return [...found.values()];
+}
+
+/** Most names that are written out. */
+const MOST_NAMES = 5;
+
+/** Names of ranks or nodes that stand together. */
+export function namesText(names: readonly string[], noun: string): string {
+  if (names.length < 2) return names.join('');
+  const shown = names.length <= MOST_NAMES ? names : [names[0], '…', names.at(-1)];
+  return `${plural(names.length, noun)}: ${shown.join(', ')}`;
+}

@@ -106,9 +106,17 @@ export function Empty({ children, command }: { children: ComponentChildren; comm
   );
 }
 
-/** Text while a request takes long; it appears after a moment. */
-export function Reading({ what }: { what: string }) {
-  return <p class="empty reading">Reading {what}…</p>;
+/**
+ * Text while a request takes long; it appears after a moment.
+ *
+ * @param rows lines of the table that will stand here, for which room is kept.
+ */
+export function Reading({ what, rows = 0 }: { what: string; rows?: number }) {
+  return (
+    <p class="empty reading" style={{ '--rows': rows }}>
+      Reading {what}…
+    </p>
+  );
 }
 
 /** State of a list whose order is held: whether a newer one waits, and how to show it. */

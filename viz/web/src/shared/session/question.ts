@@ -59,7 +59,7 @@ export function question<T>(keyOf: () => string | null, put: (signal: AbortSigna
     });
   });
   untracked(() => {
-    unanswered.value = [...unanswered.value, () => keyOf() !== null && resource.value.value === null && resource.error.value === null];
+    unanswered.value = [...unanswered.value, () => keyOf() !== null && resource.isUnanswered.value];
   });
   if (live) standing.push({ isOpen: () => untracked(keyOf) !== null, isBusy: () => resource.busy.peek(), put: ask });
   return resource;

@@ -1,11 +1,13 @@
 /** Data that are requested from the server; the last value stays while the next one is on its way. */
 
-import { batch, signal } from '@preact/signals';
+import { batch, computed, signal } from '@preact/signals';
 
 export class Resource<T> {
   readonly value = signal<T | null>(null);
   readonly error = signal<string | null>(null);
   readonly busy = signal(false);
+  /** Whether there is neither an answer nor an error. */
+  readonly isUnanswered = computed(() => this.value.value === null && this.error.value === null);
   #asking: AbortController | null = null;
 
   /** Request the data; a newer request cancels an older one. */

@@ -3,11 +3,15 @@
 import { effect, signal, untracked } from '@preact/signals';
 import { awaitsFirst } from './question';
 
-/** Longest time that a page waits for its first answers: a slow one must not keep the others from the reader. */
+/** Longest time that a page which has its answer waits for the others: a slow one must not keep these from the reader. */
 const LONGEST_MS = 1000;
+/** Longest time that a page waits for its answer. */
+const LONGEST_UNANSWERED_MS = 4000;
 
 /** Whether the page that is open is still laid out without being shown. */
 export const isSettling = signal(true);
+/** Whether the page that is open has the answer that it opens with. */
+export const isAnswered = signal(false);
 
 /**
  * Hide each page from when it is opened until its first answers have been laid out.
@@ -16,23 +20,26 @@ export const isSettling = signal(true);
  */
 export function settlePages(pageOf: () => string | null): void {
   let opened: string | null = null;
-  let limit: ReturnType<typeof setTimeout> | undefined;
+  let limits: ReturnType<typeof setTimeout>[] = [];
   let frame = 0;
+  const isLate = signal(false);
+  const clear = (): void => limits.forEach(clearTimeout);
   const show = (): void => {
-    clearTimeout(limit);
+    clear();
     isSettling.value = false;
   };
   effect(() => {
-    const [page, waits] = [pageOf(), awaitsFirst.value];
+    const [page, waits] = [pageOf(), awaitsFirst.value && !(isLate.value && isAnswered.value)];
     cancelAnimationFrame(frame);
     if (page === null) return;
     untracked(() => {
       if (page !== opened) {
         const isFirst = opened === null;
         opened = page;
-        clearTimeout(limit);
+        clear();
         isSettling.value = isFirst || waits;
-        limit = setTimeout(show, LONGEST_MS);
+        isLate.value = false;
+        limits = [setTimeout(() => (isLate.value = true), LONGEST_MS), setTimeout(show, LONGEST_UNANSWERED_MS)];
       }
       // Charts measure their size in one frame, which may raise further questions, and paint in the next.
       if (isSettling.value && !waits) frame = requestAnimationFrame(() => (frame = requestAnimationFrame(show)));

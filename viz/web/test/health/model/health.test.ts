@@ -1,5 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { callStrip, cpuShare, costAnswer, healthAnswer, levelFor, losses, pipeline, settings, strips } from '../../../src/health/model/health';
+import {
+  callStrip,
+  cpuShare,
+  costAnswer,
+  healthAnswer,
+  levelFor,
+  losses,
+  namesText,
+  pipeline,
+  settings,
+  strips,
+  together,
+} from '../../../src/health/model/health';
 import type { Budget, Agent, Census, Run, Status, Vital, Vitals } from '../../../src/shared/api/types';
 
 const agent: Agent = { name: 'agent-0', node: 'c042', streams: 4, pss_bytes: 99e6, cpu_s: 4, spool_bytes: 4096, lag_s: 0.4, age_s: 3, is_silent: false };
@@ -161,4 +173,22 @@ test('settings have names, and units', () => {
   expect(named.get('least difference flagged')).toBe('1 ms');
   expect(named.get('thresholds of functions')).toBe('MPI_*: 8');
   expect(named.get('streams wait for each other')).toBe('yes');
+});
+
+describe('rows of which the same is told', () => {
+  test('are one row, in the place of the first of them', () => {
+    const rows = [
+      { name: '0:0', calls: 5 },
+      { name: '0:1', calls: 7 },
+      { name: '0:2', calls: 5 },
+    ];
+    const found = together(rows, ({ calls }) => [String(calls)]);
+    expect(found.map((some) => some.map(({ name }) => name))).toEqual([['0:0', '0:2'], ['0:1']]);
+  });
+
+  test('have their names, of many the first and the last', () => {
+    expect(namesText(['c1'], 'node')).toBe('c1');
+    expect(namesText(['c1', 'c3'], 'node')).toBe('2 nodes: c1, c3');
+    expect(namesText(['c1', 'c2', 'c3', 'c4', 'c5', 'c6'], 'node')).toBe('6 nodes: c1, …, c6');
+  });
 });
