@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import threading
@@ -156,8 +157,18 @@ def folders(dashboard: DashboardProcess) -> list[Path]:
     return []
 
 
+GATED = {
+    "PYTHONPATH": os.pathsep.join(
+        [str(Path(__file__).parent / "gated"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+}
+"""Variables of dashboards whose workers know gates. Such a dashboard is no fork of a warm Python, whose path
+is another one: to start it takes a second more of CPU time.
+"""
+
+
 class Gate:
-    """A run at whose description a worker that looks at all runs beside it waits until the gate is opened."""
+    """A run at whose description workers of a gated dashboard wait until the gate is opened."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

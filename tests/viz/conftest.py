@@ -47,7 +47,6 @@ class DashboardProcess:
         words: Sequence[str] = (),
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        gated = os.pathsep.join([str(Path(__file__).parent / "gated"), os.environ.get("PYTHONPATH", "")])
         secrets = {"CHIMBUKO_TOKEN": TOKEN} | ({BROKER_VARIABLE: broker_url} if broker_url else {})
         command = [sys.executable, "-m", "chimbuko.viz"]
         command += ["--run-dir", str(made.directory.path), "--port", str(port), *words]
@@ -56,7 +55,7 @@ class DashboardProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": gated.rstrip(os.pathsep), **environment, **secrets},
+            env={**os.environ, **environment, **secrets},
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

@@ -15,6 +15,7 @@ HEALTH = StreamHealth(0, 0, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
 DELAYS_A_RANK = 10
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("config", "found"), [(AnalysisConfig(), 1), (AnalysisConfig(detector="sstd"), 0)])
 def test_delay_on_lower_level_of_recursion_is_found(config: AnalysisConfig, found: int) -> None:
     run = multigrid(1)

@@ -147,6 +147,7 @@ def test_delays_are_found_shortly_after_the_change(kept: frozenset[int]) -> None
     assert program.take_flags() == [("solve", 20)]
 
 
+@pytest.mark.compiled
 def test_a_delay_of_a_callee_is_the_callees_where_it_is_recorded() -> None:
     program = Program()
     program.run(30, calls=5)
@@ -160,6 +161,7 @@ def test_a_delay_of_a_callee_is_the_callees_where_it_is_recorded() -> None:
     assert program.take_flags() == [("part", 20), ("solve", 30), ("part", 20), ("solve", 20)]
 
 
+@pytest.mark.compiled
 def test_callers_over_callees_that_are_left_out_are_judged_with_these() -> None:
     """With ``part`` and ``leaf`` left out, ``leaf`` counts as a part of ``solve``."""
     program = Program()

@@ -347,6 +347,7 @@ def test_calls_are_recorded_of_the_wanted_steps_and_learned_and_counted_of_all(
     assert analysis.hand_out(0).learned.table[0, PROFILE.slices["anomalies"].start] == 3
 
 
+@pytest.mark.compiled
 def test_of_a_flood_all_is_counted_and_the_most_severe_calls_are_recorded() -> None:
     usual = [(1, 10)] * 2000
     flood = [(1, 1000 + call) for call in range(50)]

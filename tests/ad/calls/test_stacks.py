@@ -313,6 +313,7 @@ def test_of_a_stack_that_is_too_deep_the_outer_half_stays_and_is_uncertain() -> 
     assert (stacks.calls["doubts"][: stacks.carried] & stack.UNCERTAIN).all()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_recursion_that_is_too_deep_is_called_that(ends: bool) -> None:
     """Whether its calls end later, or the program dies in them."""

@@ -259,6 +259,7 @@ def intact(step: RecordedStep) -> bool:
     return rows_of(step) == kept_rows(made_step(n, 1 + 100 * n, 20 + 7 * n % 90, n % 5, n % 11))
 
 
+@pytest.mark.compiled
 def test_what_is_read_while_it_is_written_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "recorder"
     with writer(path, 0) as process:
@@ -275,6 +276,7 @@ def test_what_is_read_while_it_is_written_is_whole(tmp_path: Path) -> None:
             process.kill()
 
 
+@pytest.mark.compiled
 def test_what_a_killed_process_recorded_stays_and_another_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "recorder"
     for first in (0, 1000, 2000):

@@ -154,6 +154,7 @@ while os.getppid() == parent:
 """
 
 
+@pytest.mark.compiled
 def test_what_is_read_while_it_is_written_is_of_one_step(tmp_path: Path) -> None:
     path = tmp_path / "open-calls"
     command = [sys.executable, "-c", WRITER, str(path)]

@@ -6,7 +6,7 @@ from collections import deque
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
@@ -17,6 +17,7 @@ from chimbuko.pserver.state.savedstate import SavedState
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import Acknowledgement, Delta
 from chimbuko.runtime.protocol.telemetry import PACE, AgentFigures
+from tests.plainpython import examples
 from tests.pserver.test_exactly_once import Step
 
 AGENTS = 4
@@ -209,7 +210,7 @@ def test_a_tree_knows_what_one_server_knows_whoever_dies() -> None:
     numbers = st.integers(0, 50)
 
     @given(st.lists(st.tuples(st.sampled_from(OPERATIONS), numbers), max_size=40))
-    @settings(max_examples=60, deadline=None)
+    @examples(60)
     def check(operations: list[tuple[object, int]]) -> None:
         tree = Tree()
         for operation, number in operations:
@@ -227,7 +228,7 @@ def test_a_tree_knows_what_one_server_knows_whoever_dies() -> None:
 
 def test_leaf_servers_merge_those_below_them() -> None:
     @given(st.lists(st.tuples(st.integers(0, AGENTS - 1), st.integers(0, 2)), max_size=25))
-    @settings(max_examples=30, deadline=None)
+    @examples(30)
     def check(steps: list[tuple[int, int]]) -> None:
         agents = [Agent(number) for number in range(AGENTS)]
         below, above = LeafState("below", 1, PROFILE), LeafState("above", 1, PROFILE)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.core.calls.record import CounterStatistics
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.pserver.state.programtotals import ProgramCounters
 from chimbuko.runtime.protocol.telemetry import StreamCounters
+from tests.plainpython import examples
 
 values = st.lists(st.integers(0, 1 << 40), min_size=1, max_size=5)
 stream = st.tuples(st.integers(0, 1), st.integers(0, 20), st.sampled_from(["bytes", "power"]))
@@ -20,7 +21,7 @@ def reported(program: int, rank: int, name: str, of: list[int]) -> StreamCounter
     return StreamCounters(program, rank, [CounterStatistics(name, *Moments.of(of).row().tolist())])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(stream, values), max_size=30))
 def test_the_total_is_that_of_all_values(appended: list[tuple[tuple[int, int, str], list[int]]]) -> None:
     """Each stream reports its totals again with each new value."""

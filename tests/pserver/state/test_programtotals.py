@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.core.arrays import Rows
@@ -13,6 +13,7 @@ from chimbuko.pserver.state.programtotals import ProgramCallPaths
 from chimbuko.runtime.protocol.messages import PathStatistics
 from chimbuko.runtime.protocol.telemetry import ProgramPaths
 from tests.core.calls.test_pathtable import path_rows
+from tests.plainpython import examples
 from tests.reference.paths import moments_of
 
 NUMBERS = np.array([2, 0, 1])
@@ -31,7 +32,7 @@ def by_path(statistics: list[PathStatistics]) -> dict[tuple[str, ...], PathStati
     return {tuple(one.functions): one for one in statistics}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.lists(st.integers(0, 1 << 24), min_size=1, max_size=5), min_size=1, max_size=5))
 def test_runtimes_of_all_agents_have_their_mean_and_spread(agents: list[list[int]]) -> None:
     paths = new_paths()

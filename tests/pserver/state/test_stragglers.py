@@ -64,7 +64,9 @@ def test_ranks_that_are_well_are_not_reported() -> None:
     assert all(one.function for one in reported)
 
 
-@pytest.mark.parametrize(("ranks", "slow"), [(4, [1]), (1000, list(range(40, 80)))])
+@pytest.mark.parametrize(
+    ("ranks", "slow"), [(4, [1]), pytest.param(1000, list(range(40, 80)), marks=pytest.mark.compiled)]
+)
 def test_a_bad_node_is_found(ranks: int, slow: list[int]) -> None:
     """A tenth slower, which no single call shows: all its ranks, in what they compute all together."""
     for seed in range(5):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.core.arrays import Rows
 from chimbuko.pserver.state.totals import RowIndex, Totals
 from chimbuko.runtime.protocol.telemetry import OTHERS, TRAFFIC
+from tests.plainpython import examples
 from tests.reference.telemetry import SlowIndex, SlowTraffic
 
 messages = st.dictionaries(st.integers(OTHERS, 6), st.integers(1, 9), max_size=4)
@@ -32,7 +33,7 @@ def by_key(rows: Rows) -> dict[tuple[int, int, int], list[int]]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(reports, st.booleans()), max_size=40), st.integers(1, 12))
 def test_the_matrix_is_that_of_a_dictionary(reported: list, most: int) -> None:
     """Between some reports the totals are looked at; what was saved goes on."""
@@ -79,7 +80,7 @@ keys = st.tuples(st.integers(0, 3), number, st.one_of(st.just(-1), number))
 
 
 @pytest.mark.compiled
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.lists(keys, max_size=40), max_size=8), st.integers(1, 60))
 def test_rows_are_those_of_a_dictionary(batches: list[list[tuple[int, int, int]]], most: int) -> None:
     index, slow = RowIndex(most), SlowIndex(most)

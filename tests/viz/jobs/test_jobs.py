@@ -25,6 +25,7 @@ from tests.patience import PATIENCE_S
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
 from tests.thorough import first
 from tests.viz.asking import (
+    GATED,
     EventSocket,
     Gate,
     children,
@@ -49,7 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
 @pytest.fixture(scope="module")
 def shared(runs: MadeRun) -> Iterator[DashboardProcess]:
     """A dashboard whose worker is started once for all tests that leave it alone."""
-    with dashboard(runs) as process:
+    with dashboard(runs, environment=GATED) as process:
         yield process
 
 
@@ -63,7 +64,7 @@ def page(shared: DashboardProcess) -> Iterator[EventSocket]:
 @pytest.fixture
 def alone(runs: MadeRun) -> Iterator[DashboardProcess]:
     """A dashboard that may be hurt."""
-    with dashboard(runs) as process:
+    with dashboard(runs, environment=GATED) as process:
         yield process
 
 

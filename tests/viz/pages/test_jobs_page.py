@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
-from tests.viz.asking import EventSocket, Gate
+from tests.viz.asking import GATED, EventSocket, Gate
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.made_run import MadeRun, make_run
 
@@ -29,7 +29,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
 @pytest.fixture(scope="module")
 def served(runs: MadeRun, page_files: Path) -> Iterator[DashboardProcess]:
     """Its dashboard."""
-    with dashboard(runs) as process:
+    with dashboard(runs, environment=GATED) as process:
         yield process
 
 
@@ -131,13 +131,13 @@ def test_an_export_can_be_cancelled(page: Page, served: DashboardProcess, gate: 
 def test_a_question_survives_a_server_that_is_started_again(
     browser: Browser, runs: MadeRun, gate: Gate, page_files: Path
 ) -> None:
-    with dashboard(runs) as first:
+    with dashboard(runs, environment=GATED) as first:
         watched = Watched(browser, first)
         watched.page.goto(f"{first.base}r/heat/compare/before")
         watched.page.locator(".progress-text", has_text="Reading runs").wait_for()
         first.process.kill()
         first.process.wait()
-    with dashboard(runs, port=first.port):
+    with dashboard(runs, port=first.port, environment=GATED):
         gate.open()
         watched.page.wait_for_selector("[data-answer]")
         watched.close()
