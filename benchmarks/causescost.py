@@ -38,7 +38,7 @@ from chimbuko.ad.analysis import detection, streamanalysis
 from chimbuko.ad.calls.callpaths import UsualRuntimes
 from chimbuko.ad.calls.channels import Channels
 from chimbuko.ad.calls.selection import NO_ROWS
-from chimbuko.ad.streamprocess.process import StreamProcess
+from chimbuko.ad.streams.process import StreamProcess
 from chimbuko.capture.trace.discovery import Transport
 
 RANKS = 4

@@ -26,7 +26,7 @@ from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.spool import SpoolReader
-from chimbuko.ad.streamprocess.process import StreamProcess
+from chimbuko.ad.streams.process import StreamProcess
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.core.calls.record import call_id

@@ -121,7 +121,7 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-LONG = ("viz/pages", "integration", "viz", "instrument/tracer", "ad/streamprocess", "cli")
+LONG = ("viz/pages", "integration", "viz", "instrument/tracer", "ad/streams", "cli")
 """Where files take minutes, most of it in waiting for browsers and processes."""
 
 

@@ -41,7 +41,7 @@ PRELOADED = {
     "chimbuko": (
         *("chimbuko.cli.execute.run", "chimbuko.cli.inspect.query", "chimbuko.launcher.closing"),
         *("chimbuko.launcher.liverun", "chimbuko.pserver.server", "chimbuko.provenance.service.service"),
-        *("chimbuko.ad.agent.agent", "chimbuko.ad.streamprocess.process"),
+        *("chimbuko.ad.agent.agent", "chimbuko.ad.streams.process"),
     ),
     "chimbuko.viz": ("chimbuko.viz.http.multiprocess", "chimbuko.viz.jobs.workerpool"),
 }

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.ad.handoff.processspecs import AgentSpec
-from chimbuko.ad.streamprocess.forkserver import ForkServer
+from chimbuko.ad.streams.forkserver import ForkServer
 from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.core.kernels.declare import load_all
@@ -37,7 +37,7 @@ def load() -> None:
         adios2_bindings()
 
         import chimbuko.ad.agent.agent
-        import chimbuko.ad.streamprocess.process  # noqa: F401
+        import chimbuko.ad.streams.process  # noqa: F401
 
         load_all()
 

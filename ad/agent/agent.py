@@ -27,8 +27,8 @@ from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.handoff.shortage import ShortageNotices, StreamPart
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import SECURE_S, ModelSync
-from chimbuko.ad.streamprocess.forkserver import ForkServer
 from chimbuko.ad.streams.deltalog import LOG_NAME, DeltaLog
+from chimbuko.ad.streams.forkserver import ForkServer
 from chimbuko.ad.streams.streamhandle import StreamHandle, left_streams
 from chimbuko.ad.streams.streamsupervisor import TICK_S, Supervisor
 from chimbuko.capture.follow.alarm import Alarm

@@ -5,7 +5,7 @@ time; the agent takes it away and puts the global model into the inbox. Neither 
 tries the lock, which the kernel frees when its holder dies.
 
 There are two copies of the outbox. The stream's process fills the one that is not in use, saves its own state
-beside it (``ad.streamprocess.streamcheckpoint``), and then makes it the one in use by writing one number:
+beside it (``ad.streams.streamcheckpoint``), and then makes it the one in use by writing one number:
 killed at any moment, it leaves an outbox and a state that belong together. What the agent holds back stays in
 the outbox: it outlives the agent.
 """

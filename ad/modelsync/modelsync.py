@@ -14,7 +14,7 @@ from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.deltamaker import LOCK_POLL_S, DeltaMaker
-from chimbuko.ad.streamprocess.commits import quiet_s
+from chimbuko.ad.streams.commits import quiet_s
 from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.core.arrays import Int64Array

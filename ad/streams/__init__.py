@@ -1,5 +1,6 @@
-"""Streams of a node as their agent sees them: how they appear, who reads them, what became of them.
+"""Streams of a node: how they appear, the process that reads, analyses and spools each, what became of them.
 
-May import ad.handoff, ad.streamprocess, capture.follow, capture.trace, core.calls, core.statistics,
-monitor.procfs, runtime.process and runtime.protocol.
+May import ad.analysis, ad.calls, ad.detectors, ad.handoff, capture.follow, capture.trace, core.calls,
+core.statistics, monitor.procfs, runtime.process and runtime.protocol.
+That process begins in ``forkserver.serve``, which forks ``process.run_child``.
 """

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from chimbuko.ad.handoff.exchange import Cell, Phase
 from chimbuko.ad.handoff.processspecs import NO_MEMORY
-from chimbuko.ad.streamprocess.forkserver import ForkServer, Request
+from chimbuko.ad.streams.forkserver import ForkServer, Request
 from chimbuko.ad.streams.streamhandle import StreamHandle, core_use, own_time_s
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.core.calls.record import UNREADABLE_STREAMS

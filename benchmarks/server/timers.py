@@ -27,14 +27,14 @@ from benchmarks.server.load import LOADS, Load, rank_timers
 from benchmarks.server.measure import Result, measure
 from chimbuko.core.statistics.convergence import HELD_PERIODS
 from chimbuko.observe.namespaces.client.client import Client
-from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.sources.performance import (
+from chimbuko.observe.namespaces.client.performance import (
     LEAVES_PER_S,
     NAMESPACE,
     PERIOD_S,
     PIECE,
     TauLayout,
 )
+from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.runtime.protocol.telemetry import TIMER, RankTimers
 
 TIMERS = 100

@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 from chimbuko.ad.analysis.detection import Detection
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
-from chimbuko.ad.streamprocess import process
-from chimbuko.ad.streamprocess.forkserver import ForkServer
-from chimbuko.ad.streamprocess.process import StreamProcess
+from chimbuko.ad.streams import process
+from chimbuko.ad.streams.forkserver import ForkServer
+from chimbuko.ad.streams.process import StreamProcess
 from chimbuko.capture.trace import reader
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.source import Waiting

@@ -1,5 +1,5 @@
 """Comparisons of runs: what changed from one to another, and how sure that is. Pure but for reading profiles.
 
 May import causes, core.calls, core.statistics, observe.namespaces.analyses, provenance.incidents,
-provenance.nodes, provenance.query and runtime.protocol.
+provenance.query and runtime.protocol.
 """

@@ -22,7 +22,7 @@ from chimbuko.provenance.compare.levels import Level, level_of, level_of_all, le
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.marks import MarkState
 from chimbuko.provenance.incidents.metricfindings import metric_findings
-from chimbuko.provenance.nodes.nodelist import all_thread_times
+from chimbuko.provenance.query.nodelist import all_thread_times
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.protocol.messages import FunctionStatistics
 

@@ -23,8 +23,8 @@ from chimbuko.core.units import number_of
 from chimbuko.provenance.explain.traceanswers import answers_of_trace
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.recurring import recurring
-from chimbuko.provenance.nodes.nodelist import NodeSamples
 from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.nodelist import NodeSamples
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.inquiries import Inquiries, asked_by

@@ -36,8 +36,6 @@ from chimbuko.core.calls.record import (
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
-from chimbuko.provenance.budget.budget import Budget
-from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.compare.runcomparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.export.framecolumns import (
@@ -54,8 +52,10 @@ from chimbuko.provenance.export.framecolumns import (
     totals_frame,
     with_times,
 )
+from chimbuko.provenance.incidents.budget import Budget
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary
 from chimbuko.provenance.incidents.metricfindings import metric_findings
+from chimbuko.provenance.incidents.runbudget import run_budget
 from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import Sort, matching_functions
 from chimbuko.provenance.query.run import Provenance

@@ -1,6 +1,6 @@
 """Memory over runs: runs of the same thing form a series, which knows what changed, when, and how sure that
 is.
 
-May import causes.incidents, core.calls, core.statistics, provenance.budget, provenance.incidents,
-provenance.query, provenance.store and runtime.runs.
+May import causes.incidents, core.calls, core.statistics, provenance.incidents, provenance.query,
+provenance.store and runtime.runs.
 """

@@ -14,8 +14,6 @@ from chimbuko.causes.incidents.drift import Drift
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.statistics.model import Model, save_model
-from chimbuko.provenance.budget.budget import Budget
-from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.history.entry import (
     FUNCTION,
     LOST,
@@ -40,8 +38,10 @@ from chimbuko.provenance.history.priors import (
     packed_model,
     slower_than,
 )
+from chimbuko.provenance.incidents.budget import Budget
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.marks import Mark, marks_of, write_mark
+from chimbuko.provenance.incidents.runbudget import run_budget
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 

@@ -14,8 +14,8 @@ from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.statistics.schema import stored_columns
 from chimbuko.provenance.incidents.imbalance import sleeps
-from chimbuko.provenance.nodes.nodelist import DatedTimes, ThreadTimes, dated_thread_times, sampled_nodes
 from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.nodelist import DatedTimes, ThreadTimes, dated_thread_times, sampled_nodes
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 from chimbuko.runtime.protocol.messages import FunctionModel, FunctionStatistics
 

@@ -15,8 +15,8 @@ from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import READING, SILENT
 from chimbuko.core.calls.waiting import Waits, is_start, waits_in
 from chimbuko.core.traceschema import PARENT_PROCESS
-from chimbuko.provenance.nodes.nodelist import ran_shares
 from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.nodelist import ran_shares
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 
 LEAST_FACTOR = 1.5

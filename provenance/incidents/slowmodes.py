@@ -17,7 +17,7 @@ from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import judged_us
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.nodes.besidecall import evidence_of, parts_of
+from chimbuko.provenance.query.besidecall import evidence_of, parts_of
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
 

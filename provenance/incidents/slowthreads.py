@@ -26,7 +26,7 @@ from chimbuko.provenance.incidents.imbalance import (
     unequal,
     without_waits,
 )
-from chimbuko.provenance.nodes.nodelist import ran_shares
+from chimbuko.provenance.query.nodelist import ran_shares
 from chimbuko.provenance.query.run import FunctionTime, Provenance
 from chimbuko.provenance.store.tables import CALLS
 

@@ -16,8 +16,8 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.pauses import Pause, pause_of
 from chimbuko.monitor.report.deadlock import deadlock
 from chimbuko.monitor.report.finding import Finding
-from chimbuko.provenance.nodes.nodelist import DatedFinding, node_facts, sampled_nodes
 from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.nodelist import DatedFinding, node_facts, sampled_nodes
 from chimbuko.provenance.query.run import Provenance
 
 OVER = ("ended", "broken", "lost")

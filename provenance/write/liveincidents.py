@@ -17,8 +17,8 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.statemachine import Story
 from chimbuko.monitor.sampling.nodebatch import NodeBatch, unpacked
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.nodes.nodelist import FOREVER_US, NodeSamples
 from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.nodelist import FOREVER_US, NodeSamples
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.events import (
     CallsStored,

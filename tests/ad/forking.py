@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chimbuko.ad.agent.__main__ import load
-from chimbuko.ad.streamprocess.forkserver import ForkServer
+from chimbuko.ad.streams.forkserver import ForkServer
 
 
 def warm_fork_server() -> ForkServer:

@@ -12,8 +12,8 @@ import numpy as np
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.calls.reportedcalls import REPORT
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.ad.streamprocess.commits import Told
-from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
+from chimbuko.ad.streams.commits import Told
+from chimbuko.ad.streams.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.core.calls.pathtable import PATH
 from chimbuko.core.calls.recordarrays import HEAD, PARTS, PackedRecords

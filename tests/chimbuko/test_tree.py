@@ -39,7 +39,7 @@ def test_rooms_are_linked_into_the_package(room: str) -> None:
 def test_rooms_are_never_loaded_under_their_bare_names() -> None:
     """From the root of the sources both names could be imported; twice loaded, types would differ."""
     program = (
-        "import chimbuko.ad.agent.agent, chimbuko.ad.streamprocess.process, chimbuko.pserver.__main__, "
+        "import chimbuko.ad.agent.agent, chimbuko.ad.streams.process, chimbuko.pserver.__main__, "
         "chimbuko.viz.http.app, chimbuko.provenance.service.__main__, sys;"
         f"print([room for room in {ROOMS} if room in sys.modules])"
     )

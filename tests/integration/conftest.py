@@ -219,8 +219,8 @@ def command_line(pid: int) -> str:
 
 
 AGENT = "chimbuko.ad.agent"
-FORK_SERVER = "chimbuko.ad.streamprocess.forkserver"
-READER = "chimbuko.ad.streamprocess.process"
+FORK_SERVER = "chimbuko.ad.streams.forkserver"
+READER = "chimbuko.ad.streams.process"
 STORE = "chimbuko.provenance.service"
 BROKER = "valkey-server"
 SERVER = "chimbuko.pserver"

@@ -136,7 +136,7 @@ def test_a_room_that_is_full_when_the_program_begins(
 ) -> None:
     """No stream has a folder; each is read as soon as there is room again."""
     run = program.run(start, transport)
-    run.service("chimbuko.ad.streamprocess.forkserver")
+    run.service("chimbuko.ad.streams.forkserver")
     run.service(AGENT)
     run.wait_until(lambda: (run.folder / "logs" / "agent-0.log").exists())
     room.fill()
@@ -204,7 +204,7 @@ def test_a_room_that_is_full_from_before_the_first_step_to_the_end(
     start: Start, room: SmallRoom, program: Program
 ) -> None:
     run = program.run(start, "files")
-    run.service("chimbuko.ad.streamprocess.forkserver")
+    run.service("chimbuko.ad.streams.forkserver")
     run.wait_until(lambda: bool(list(room.path.glob("chimbuko-*-agents-*"))))
     room.fill()
     program.begin()
@@ -240,7 +240,7 @@ def test_findings_and_statistics_count_once_however_often_the_room_is_full(
 def test_no_more_files_can_be_made(start: Start, room: SmallRoom, program: Program) -> None:
     """There are pages, but no inodes."""
     run = program.run(start, "files")
-    run.service("chimbuko.ad.streamprocess.forkserver")
+    run.service("chimbuko.ad.streams.forkserver")
     run.wait_until(lambda: bool(list(room.path.glob("chimbuko-*-agents-*"))))
     room.use_up_names()
     program.begin()
@@ -259,7 +259,7 @@ def test_a_stream_for_which_an_agent_has_no_memory_is_not_read_and_the_others_ar
 ) -> None:
     """As under ``ulimit -v``: each stream takes 1.2 GB of the agent's address space."""
     run = program.run(start, "files")
-    run.service("chimbuko.ad.streamprocess.forkserver")
+    run.service("chimbuko.ad.streams.forkserver")
     # The agent has loaded all that it needs once it says so on its first line.
     run.wait_until(lambda: (run.folder / "logs" / "guard.log").exists())
     agent = run.service(AGENT)

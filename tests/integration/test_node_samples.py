@@ -9,7 +9,7 @@ import pytest
 
 from chimbuko.causes.kinds.registry import IN_NODE
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.nodes.nodelist import NodeSamples
+from chimbuko.provenance.query.nodelist import NodeSamples
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Start

@@ -1,7 +1,7 @@
 """Sources of the steps of a trace: the seam for other ways on which streams come.
 
 A source gives the steps of one stream in TAU's layout (``core.traceschema``), whatever it reads: ADIOS2 over
-SST, followed or recorded BP files (``ad.streamprocess.sources``). One for another way makes the arrays of a
+SST, followed or recorded BP files (``ad.streams.sources``). One for another way makes the arrays of a
 step, and names in ``StreamNames``, of what it reads. Files of other tools, which hold many processes in any
 order, become such streams beforehand (``capture.formats``); from there on nobody knows the difference.
 """

@@ -164,7 +164,7 @@ def command(
         _count_messages(messages, folder)
         return
     if publish and not pids and not command_line:
-        from chimbuko.observe.namespaces.sources.hardware import HardwarePublisher
+        from chimbuko.observe.namespaces.client.hardware import HardwarePublisher
         from chimbuko.runtime.process.wakeup import repeat_until_asked
 
         with HardwarePublisher() as publisher:
@@ -216,7 +216,7 @@ def _published() -> Iterator[Callable[[], None]]:
     """Publish the state of the node in this context; what does not arrive does not change the program's exit
     code.
     """
-    from chimbuko.observe.namespaces.sources.hardware import HardwarePublisher
+    from chimbuko.observe.namespaces.client.hardware import HardwarePublisher
 
     publisher = HardwarePublisher()
     try:

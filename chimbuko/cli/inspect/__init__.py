@@ -2,6 +2,5 @@
 
 May import causes, cli.shared, core.calls, core.statistics, launcher.outcome, launcher.services,
 provenance.compare, provenance.explain, provenance.export, provenance.history, provenance.incidents,
-provenance.nodes, provenance.query, provenance.store, runtime.process, runtime.protocol, runtime.runs,
-viz.http and viz.jobs.
+provenance.query, provenance.store, runtime.process, runtime.protocol, runtime.runs, viz.http and viz.jobs.
 """

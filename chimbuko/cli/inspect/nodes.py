@@ -13,7 +13,7 @@ from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_duration_us, format_share
 from chimbuko.launcher.outcome.reach import reachable_run
-from chimbuko.provenance.nodes.nodelanes import (
+from chimbuko.provenance.query.nodelanes import (
     CoreLane,
     GpuLane,
     Lanes,
@@ -22,7 +22,7 @@ from chimbuko.provenance.nodes.nodelanes import (
     ThreadLane,
     other_processes,
 )
-from chimbuko.provenance.nodes.nodelist import DatedFinding, NodeFacts, node_facts, sampled_nodes
+from chimbuko.provenance.query.nodelist import DatedFinding, NodeFacts, node_facts, sampled_nodes
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.query.runreader import RunReader
 

@@ -31,7 +31,7 @@ from chimbuko.provenance.incidents.incidentlist import (
     is_recurrence_id,
 )
 from chimbuko.provenance.incidents.metricfindings import is_metric_finding_id, metric_finding
-from chimbuko.provenance.nodes.besidecall import GpuBeside, NodeBeside, node_beside
+from chimbuko.provenance.query.besidecall import GpuBeside, NodeBeside, node_beside
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runtime.runs.directory import RunDirectory

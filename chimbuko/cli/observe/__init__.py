@@ -2,6 +2,6 @@
 where it should run.
 
 May import cli.execute, cli.shared, observe.namespaces.analyses, observe.namespaces.client,
-observe.namespaces.exchange, observe.namespaces.service, observe.namespaces.sources, observe.workflow, plan,
-provenance.nodes, runtime.process, runtime.protocol and runtime.runs.
+observe.namespaces.exchange, observe.namespaces.service, observe.workflow, plan, provenance.query,
+runtime.process, runtime.protocol and runtime.runs.
 """

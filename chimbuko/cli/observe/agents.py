@@ -8,7 +8,7 @@ import click
 
 from chimbuko.cli.shared.result import MOST_ADVISED, as_advice, print_advice, print_intervals
 from chimbuko.cli.shared.table import Output, print_json
-from chimbuko.provenance.nodes.placing import advices
+from chimbuko.provenance.query.placing import advices
 from chimbuko.runtime.runs.directory import RunDirectory
 
 

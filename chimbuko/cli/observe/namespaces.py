@@ -262,7 +262,7 @@ def relay_program(service: str | None, command_line: tuple[str, ...]) -> None:
       chimbuko namespaces relay -- mpirun -n 4 ./heat
       srun --ntasks-per-node=1 chimbuko namespaces relay -- ./heat
     """
-    from chimbuko.observe.namespaces.sources.relaying import relay
+    from chimbuko.observe.namespaces.client.relaying import relay
 
     sys.exit(relay(command_line, service))
 
@@ -300,7 +300,7 @@ def monitor_caliper(
     if folder is None and not command_line:
         raise ConfigError("nothing to follow: name a program, or a folder with --folder")
     try:
-        from chimbuko.observe.namespaces.sources.caliper import monitor
+        from chimbuko.observe.namespaces.client.caliper import monitor
     except ImportError as error:
         raise ConfigError(
             "to read profiles of Caliper install what that needs: pip install 'chimbuko[caliper]'"

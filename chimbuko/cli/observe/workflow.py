@@ -41,7 +41,7 @@ def command(file: Path, output: Path | None, advised: Path | None, check: bool) 
     from chimbuko.observe.workflow.description import read_workflow
     from chimbuko.observe.workflow.leader import lead
     from chimbuko.observe.workflow.machines import machine_of
-    from chimbuko.provenance.nodes.placing import advised_cores
+    from chimbuko.provenance.query.placing import advised_cores
 
     workflow = read_workflow(file)
     if advised is not None:

@@ -24,7 +24,7 @@ def advised_option(*names: str) -> Callable[[Callable[..., Any]], Callable[..., 
         if run is None:
             return
         # Here because it loads the store.
-        from chimbuko.provenance.nodes.placing import advices
+        from chimbuko.provenance.query.placing import advices
         from chimbuko.runtime.runs.directory import RunDirectory
 
         (advice,) = advices(RunDirectory(run), 1)

@@ -128,7 +128,7 @@ def show(result: Result, as_json: bool, advise: bool = False) -> None:
     if advise:
         # Here because it would be loaded before the program starts.
         from chimbuko.cli.shared.table import Output
-        from chimbuko.provenance.nodes.placing import advices as advices_of
+        from chimbuko.provenance.query.placing import advices as advices_of
 
         try:
             advices = advices_of(RunDirectory(Path(result.run)), MOST_ADVISED)

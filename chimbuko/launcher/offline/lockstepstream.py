@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from chimbuko.ad.analysis.streamanalysis import Findings, StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.opencalls import OpenCalls
 from chimbuko.ad.handoff.spool import SpoolFrame
-from chimbuko.ad.streamprocess.commits import Told, Uncommitted
-from chimbuko.ad.streamprocess.sources import RecordedSource, epoch_of, has_ended
+from chimbuko.ad.streams.commits import Told, Uncommitted
+from chimbuko.ad.streams.sources import RecordedSource, epoch_of, has_ended
 from chimbuko.capture.trace.source import Waiting
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.calls.record import READING, StepCount

@@ -40,17 +40,17 @@ from chimbuko.launcher.outcome.losses import (
     unrecorded,
     without_end,
 )
-from chimbuko.provenance.budget.budget import Budget
-from chimbuko.provenance.budget.runbudget import run_budget
 from chimbuko.provenance.explain.explaining import slow_ranks_of
 from chimbuko.provenance.history.known import KnownFinding
+from chimbuko.provenance.incidents.budget import Budget
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.incidents.origins import OriginList, origins
+from chimbuko.provenance.incidents.runbudget import run_budget
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
-from chimbuko.provenance.nodes.nodelist import NodeCost, node_costs
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
+from chimbuko.provenance.query.nodelist import NodeCost, node_costs
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.runtime.protocol.telemetry import SlowRank

@@ -1,7 +1,7 @@
 """Workflows: several programs that run one after the other or side by side, as dependent tasks.
 
-May import monitor.procfs, observe.namespaces.client, observe.namespaces.exchange,
-observe.namespaces.exchange, runtime.process, runtime.protocol and runtime.runs.
+May import monitor.procfs, observe.namespaces.client, observe.namespaces.exchange, runtime.process,
+runtime.protocol and runtime.runs.
 
 With ``task_started`` and ``task_ended`` a user's own workflow engine reports what ``chimbuko workflow``
 reports of its tasks.

@@ -14,8 +14,8 @@ import pytest
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Phase
-from chimbuko.ad.streamprocess.forkserver import ForkServer
 from chimbuko.ad.streams import streamsupervisor
+from chimbuko.ad.streams.forkserver import ForkServer
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.streamsupervisor import Supervisor
 from chimbuko.capture.trace.discovery import Transport, parse_stream_path

@@ -15,7 +15,7 @@ from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.observe.workflow.advice import advising_run, make_room
 from chimbuko.observe.workflow.machines import ThisMachine, machine_of
 from chimbuko.observe.workflow.task import Node, Resources, Task
-from chimbuko.provenance.nodes.placing import advised_cores
+from chimbuko.provenance.query.placing import advised_cores
 from chimbuko.runtime.protocol.telemetry import AgentFigures, AgentLoad
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Command

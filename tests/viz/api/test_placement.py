@@ -15,7 +15,7 @@ from chimbuko.cli.execute.launch import command as launch
 from chimbuko.cli.observe.agents import command
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan.placingcosts import usual
-from chimbuko.provenance.nodes.placing import on_trace_clock
+from chimbuko.provenance.query.placing import on_trace_clock
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.protocol.telemetry import AgentFigures, AgentLoad
 from chimbuko.viz.http.app import create_app

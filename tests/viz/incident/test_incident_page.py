@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.provenance.budget.runbudget import run_budget, step_times
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents
 from chimbuko.provenance.incidents.origins import origins
+from chimbuko.provenance.incidents.runbudget import run_budget, step_times
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from tests.browsing import settled

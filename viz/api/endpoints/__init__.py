@@ -1,9 +1,8 @@
 """Endpoints of the API.
 
-May import causes, core.calls, core.statistics, observe.namespaces.analyses, plan, provenance.budget,
-provenance.compare, provenance.export, provenance.history, provenance.incidents, provenance.nodes,
-provenance.query, provenance.store, provenance.timeline, runtime.protocol, runtime.runs, viz.api and
-viz.live.
+May import causes, core.calls, core.statistics, observe.namespaces.analyses, plan, provenance.compare,
+provenance.export, provenance.history, provenance.incidents, provenance.query, provenance.store,
+provenance.timeline, runtime.protocol, runtime.runs, viz.api and viz.live.
 """
 
 from __future__ import annotations

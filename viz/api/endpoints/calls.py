@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.errors import ConfigError
-from chimbuko.provenance.nodes.besidecall import NodeBeside, node_beside
 from chimbuko.provenance.query.aggregates import By, Total, time_width_us
+from chimbuko.provenance.query.besidecall import NodeBeside, node_beside
 from chimbuko.provenance.query.filters import MOST, AnomalyFilter, CallFilter, CallSummary, Sort
 from chimbuko.provenance.query.names import FindingCalls
 from chimbuko.provenance.query.points import MOST_POINTS, PointColumns

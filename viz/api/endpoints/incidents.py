@@ -21,8 +21,8 @@ from chimbuko.provenance.incidents.incidentlist import (
 from chimbuko.provenance.incidents.marks import MOST_CHARACTERS, Mark, MarkState
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_finding, metric_findings
 from chimbuko.provenance.incidents.origins import Origin, OriginBy, origins
-from chimbuko.provenance.nodes.nodelist import FOREVER_US, NodeCost, node_costs
 from chimbuko.provenance.query.filters import Whole
+from chimbuko.provenance.query.nodelist import FOREVER_US, NodeCost, node_costs
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get, post
 from chimbuko.viz.api.parameters import MAX_LIMIT, Limit, ListCursor
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chimbuko.provenance.nodes.nodelanes import CoreLane, GpuLane, Lanes, ThreadLane
-from chimbuko.provenance.nodes.nodelist import NodeFacts, SampledNode, node_facts, sampled_nodes
+from chimbuko.provenance.query.nodelanes import CoreLane, GpuLane, Lanes, ThreadLane
+from chimbuko.provenance.query.nodelist import NodeFacts, SampledNode, node_facts, sampled_nodes
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.parameters import ListCursor, PageParameters, page_of
 

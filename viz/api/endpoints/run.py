@@ -11,10 +11,10 @@ from msgspec import Meta
 
 from chimbuko.core.config import AnalysisConfig, detector_entry, least_calls
 from chimbuko.core.plugins import working
-from chimbuko.provenance.budget.budget import Budget
-from chimbuko.provenance.budget.runbudget import StepTimes, run_budget, step_times
 from chimbuko.provenance.export.registry import FORMATS, Format
+from chimbuko.provenance.incidents.budget import Budget
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.runbudget import StepTimes, run_budget, step_times
 from chimbuko.provenance.query.filters import CallFilter, Step
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import MOST_RANKS, RankText, parse_rank, rank_text

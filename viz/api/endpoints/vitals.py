@@ -12,7 +12,7 @@ from chimbuko.core.calls.census import Census, census_of
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan.placingadvice import AgentAdvice, advise, points
-from chimbuko.provenance.nodes.placing import measured_nodes
+from chimbuko.provenance.query.placing import measured_nodes
 from chimbuko.provenance.query.run import Dropped, Pruning
 from chimbuko.runtime.protocol.telemetry import SlowRank
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get

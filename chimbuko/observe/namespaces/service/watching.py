@@ -22,6 +22,7 @@ from chimbuko.observe.namespaces.analyses.metricanomalies import MetricAnomalies
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.observe.namespaces.analyses.views import encode
 from chimbuko.observe.namespaces.client.client import Client
+from chimbuko.observe.namespaces.client.performance import PerformancePublisher
 from chimbuko.observe.namespaces.exchange.namespacereader import (
     LOOK_PERIOD_S,
     MOST_AT_ONCE,
@@ -30,7 +31,6 @@ from chimbuko.observe.namespaces.exchange.namespacereader import (
     Subscription,
 )
 from chimbuko.observe.namespaces.service.publishing import FindingsBoard
-from chimbuko.observe.namespaces.sources.performance import PerformancePublisher
 from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.protocol.runbroker import RunBroker

@@ -12,14 +12,14 @@ import pytest
 from chimbuko.core.errors import ServiceError
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.observe.namespaces.analyses.views import read_views
+from chimbuko.observe.namespaces.client import performance
 from chimbuko.observe.namespaces.client.client import Client
+from chimbuko.observe.namespaces.client.performance import PerformancePublisher
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.service import publishing
 from chimbuko.observe.namespaces.service import watching as observing
 from chimbuko.observe.namespaces.service.publishing import FindingsBoard, published
 from chimbuko.observe.namespaces.service.watching import NAMESPACE, LateObservations, ViewsFile, watch
-from chimbuko.observe.namespaces.sources import performance
-from chimbuko.observe.namespaces.sources.performance import PerformancePublisher
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.protocol.telemetry import TIMER, RankTimers

@@ -27,9 +27,9 @@ from chimbuko.ad.handoff.processspecs import NO_MEMORY, StreamProcessSpec, claim
 from chimbuko.ad.handoff.shortage import ShortageReporter, StreamPart
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
 from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
-from chimbuko.ad.streamprocess.commits import CommitSchedule, Told, Uncommitted
-from chimbuko.ad.streamprocess.sources import epoch_of, has_ended, open_source
-from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
+from chimbuko.ad.streams.commits import CommitSchedule, Told, Uncommitted
+from chimbuko.ad.streams.sources import epoch_of, has_ended, open_source
+from chimbuko.ad.streams.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.follow.presence import Role, announce
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.source import TraceSource, Waiting

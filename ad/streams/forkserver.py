@@ -69,7 +69,7 @@ class ForkServer:
             except OSError as error:
                 raise ServiceError(f"the fork server did not start ({error.strerror})") from None
             if self._pid == 0:
-                become_fork("chimbuko.ad.streamprocess.forkserver", asked, reports, 2, (self.notifier.file,))
+                become_fork("chimbuko.ad.streams.forkserver", asked, reports, 2, (self.notifier.file,))
                 end_fork(lambda: serve(agent, blocked, self.notifier))
         os.close(asked)
         os.close(reports)
@@ -203,9 +203,9 @@ def _become_child(spec: StreamProcessSpec, notifier: AgentNotifier) -> None:
         # Where memory runs out the reader is killed, and not the program beside it.
         set_oom_score(oom_score(Sacrifice.READER))
         die_with_parent()
-        setproctitle(f"chimbuko.ad.streamprocess.process {spec.key}")
+        setproctitle(f"chimbuko.ad.streams.process {spec.key}")
         # This module was loaded with the kernels, before the fork.
-        from chimbuko.ad.streamprocess.process import run_child
+        from chimbuko.ad.streams.process import run_child
 
         code = run_child(spec, notifier)
     except BaseException:

@@ -9,7 +9,7 @@ import pytest
 
 from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.monitor.sampling.nodebatch import ThreadName, packed
-from chimbuko.provenance.budget.runbudget import MOST_BARS, StepTime, step_times
+from chimbuko.provenance.incidents.runbudget import MOST_BARS, StepTime, step_times
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch

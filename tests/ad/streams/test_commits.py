@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.analysis.streamanalysis import StepResult
-from chimbuko.ad.streamprocess.commits import (
+from chimbuko.ad.streams.commits import (
     COMMIT_PERIOD_S,
     COMMIT_SHARE,
     LONGEST_QUIET_S,

@@ -14,7 +14,7 @@ from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.namesfile import NamesFile, read_names
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.spool import SpoolReader
-from chimbuko.ad.streamprocess.process import StreamProcess
+from chimbuko.ad.streams.process import StreamProcess
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.core.calls.pathtable import PATH_TIME
 from chimbuko.core.calls.recordarrays import unpack

@@ -21,10 +21,10 @@ from chimbuko.ad.handoff.notifiers import AgentNotifier, MappedSemaphore
 from chimbuko.ad.handoff.outbox import OutboxCopy
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.spool import SpoolWriter
-from chimbuko.ad.streamprocess import commits
-from chimbuko.ad.streamprocess import process as child
-from chimbuko.ad.streamprocess.process import StreamProcess
-from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
+from chimbuko.ad.streams import commits
+from chimbuko.ad.streams import process as child
+from chimbuko.ad.streams.process import StreamProcess
+from chimbuko.ad.streams.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.follow import holes
 from chimbuko.capture.follow.followedstream import FollowedStream
 from chimbuko.capture.follow.holes import GUARD, FirstStep

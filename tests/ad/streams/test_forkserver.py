@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.generate import SyntheticTrace
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.streamprocess.forkserver import ForkServer, Request
+from chimbuko.ad.streams.forkserver import ForkServer, Request
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.capture.trace.replay import LOSSLESS_SST_PARAMETERS

@@ -14,9 +14,9 @@ from chimbuko.causes.part import ANALYSIS
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import Float64Array, RankKey
 from chimbuko.core.config import least_calls
-from chimbuko.provenance.budget.budget import Budget, Lost, Sampled, divide, make_budget
+from chimbuko.provenance.incidents.budget import Budget, Lost, Sampled, divide, make_budget
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.nodes.nodelist import DatedTimes, all_thread_times, dated_thread_times, sampled_nodes
+from chimbuko.provenance.query.nodelist import DatedTimes, all_thread_times, dated_thread_times, sampled_nodes
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.query.steps import StepSum
 from chimbuko.provenance.store.coarserlevels import LEVELS

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.generate import HARD, Shape, SyntheticTrace
-from chimbuko.ad.streamprocess.streamcheckpoint import CheckpointFiles
+from chimbuko.ad.streams.streamcheckpoint import CheckpointFiles
 from chimbuko.core.config import DETECTORS, AnalysisConfig
 from chimbuko.core.traceschema import StreamNames
 from tests.ad.calls.test_metrics import names_with_metrics, with_metrics

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
 from chimbuko.ad.handoff.spool import SpoolFrame
-from chimbuko.ad.streamprocess.commits import Told
+from chimbuko.ad.streams.commits import Told
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.runtime.process.lifetime import log
 

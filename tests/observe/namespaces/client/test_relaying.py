@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.instrument.recorder.library import INCLUDE
+from chimbuko.observe.namespaces.client.relaying import LineReader
 from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.sources.relaying import LineReader
 from chimbuko.runtime.process.ranks import RANK_VARIABLES
 from tests.integration.conftest import Command
 from tests.observe.namespaces.served import served

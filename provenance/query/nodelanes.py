@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from chimbuko.monitor.sampling.nodebatch import NodeBatch, ThreadName
 from chimbuko.monitor.sampling.rows import CORE, GPU, THREAD, Rows, overlapping, overlaps_us
-from chimbuko.provenance.nodes.nodelist import NodeSamples
+from chimbuko.provenance.query.nodelist import NodeSamples
 from chimbuko.provenance.query.runreader import RunReader
 
 PERIODS_BELOW_US = 5_000_000

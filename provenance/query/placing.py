@@ -11,7 +11,7 @@ from chimbuko.capture.trace.discovery import Transport
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan.placingadvice import AgentAdvice, Measured, advise
 from chimbuko.plan.placingcosts import usual
-from chimbuko.provenance.nodes.nodelist import NodeRank, node_facts
+from chimbuko.provenance.query.nodelist import NodeRank, node_facts
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.runtime.process.cores import core_numbers

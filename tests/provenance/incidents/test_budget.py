@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.provenance.budget.budget import Budget, Lost, Sampled, make_budget
+from chimbuko.provenance.incidents.budget import Budget, Lost, Sampled, make_budget
 
 times = st.floats(0, 1e9)
 FUNCTIONS = (

@@ -8,8 +8,8 @@ import pytest
 
 from chimbuko.monitor.sampling.nodebatch import NodeFinding, NodePart, ThreadName, packed
 from chimbuko.monitor.sampling.rows import CORE
-from chimbuko.provenance.nodes.nodelanes import Lanes
-from chimbuko.provenance.nodes.nodelist import node_costs, node_facts, sampled_nodes, thread_times
+from chimbuko.provenance.query.nodelanes import Lanes
+from chimbuko.provenance.query.nodelist import node_costs, node_facts, sampled_nodes, thread_times
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import at

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation
+from chimbuko.observe.namespaces.client.hardware import observed
 from chimbuko.observe.namespaces.exchange.keys import PLACE_VARIABLE
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.sources.hardware import observed
 from tests.integration.conftest import Command
 from tests.observe.namespaces.served import served
 from tests.thorough import first

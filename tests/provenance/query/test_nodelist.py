@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Engine, func, select
 
 from chimbuko.monitor.sampling.nodebatch import NodeBatch, packed
-from chimbuko.provenance.nodes.nodelist import NodeSamples
+from chimbuko.provenance.query.nodelist import NodeSamples
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.service import WriterService, run_writer

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimbuko.observe.namespaces.client.performance import MOST_TIMERS, TauLayout
 from chimbuko.observe.namespaces.exchange.paths import LONGEST_KEY_BYTES, Path, checked_path
-from chimbuko.observe.namespaces.sources.performance import MOST_TIMERS, TauLayout
 from chimbuko.runtime.protocol.telemetry import OTHERS, TIMER, RankTimers
 
 NAMES = [*(f"MPI_{number}()" for number in range(30)), *(f"f {number}" for number in range(30))]

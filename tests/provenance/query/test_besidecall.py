@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chimbuko.monitor.sampling.nodebatch import packed
-from chimbuko.provenance.nodes.besidecall import MOST_LOOKS, node_beside
+from chimbuko.provenance.query.besidecall import MOST_LOOKS, node_beside
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import record

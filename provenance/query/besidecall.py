@@ -17,7 +17,7 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.monitor.sampling.nodebatch import ThreadName
 from chimbuko.monitor.sampling.rows import Rows
-from chimbuko.provenance.nodes.nodelist import FOREVER_US, NodeSamples
+from chimbuko.provenance.query.nodelist import FOREVER_US, NodeSamples
 from chimbuko.provenance.query.runreader import RunReader
 
 

@@ -15,16 +15,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chimbuko.core.errors import ConfigError, ObservationError
-from chimbuko.observe.namespaces.client.client import Client
-from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.sources import caliper
-from chimbuko.observe.namespaces.sources.caliper import (
+from chimbuko.observe.namespaces.client import caliper
+from chimbuko.observe.namespaces.client.caliper import (
     NAMESPACE,
     CaliperProfiles,
     is_whole,
     monitor,
     read_profile,
 )
+from chimbuko.observe.namespaces.client.client import Client
+from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, cluster
 from tests.observe.namespaces.served import Served, served
