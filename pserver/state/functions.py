@@ -111,6 +111,8 @@ class Decay:
         """
         adapted = self._adapt()
         rows = np.flatnonzero(self._calls >= ERA_CALLS)
+        if not len(rows):
+            return adapted, adapted
         is_changed = np.zeros(len(rows), np.uint8)
         places = self._held(rows)
         era, newer, older = self._era[rows], self._newer[places], self._older[places]

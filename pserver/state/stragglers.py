@@ -300,8 +300,9 @@ def _deviations(paces: Rows) -> Rows:
     is_compared = np.zeros(len(paces), np.bool_)
     for of_function in _by_function(compared):
         part = compared["deviation"][of_function]
-        part -= np.median(part)
-        is_compared[of_function] = len(part) >= LEAST_RANKS
+        if len(part) >= LEAST_RANKS:
+            part -= np.median(part)
+            is_compared[of_function] = True
     compared = compared[is_compared]
     whole = _whole_ranks(compared)
     return np.concatenate([whole, compared])
