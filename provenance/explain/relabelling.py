@@ -336,17 +336,10 @@ def _add_to_steps(connection: Connection, run: int, steps: dict[tuple[int, int, 
     if not steps:
         return
     step, call = STEPS.c, CALLS.c
-    highest = (
-        select(func.coalesce(func.max(call.score), 0.0))
-        .where(
-            call.run == run,
-            call.program == bindparam("of_program"),
-            call.rank == bindparam("of_rank"),
-            call.step == bindparam("of_step"),
-            call.is_anomaly,
-        )
-        .scalar_subquery()
-    )
+    # Of all steps at once: asked for one, SQLite looks at all calls of the rank.
+    of_step = call.program, call.rank, call.step
+    flagged = select(*of_step, func.max(call.score)).where(call.run == run, call.is_anomaly)
+    highest = {tuple(key): score for *key, score in connection.execute(flagged.group_by(*of_step))}
     statement = (
         update(STEPS)
         .where(
@@ -358,13 +351,16 @@ def _add_to_steps(connection: Connection, run: int, steps: dict[tuple[int, int, 
         .values(
             anomalies=step.anomalies + bindparam("more"),
             severity_us=step.severity_us + bindparam("more_us"),
-            highest_score=highest,
+            highest_score=bindparam("highest"),
         )
     )
     connection.execute(
         statement,
         [
-            {"of_program": p, "of_rank": r, "of_step": s, "more": one.anomalies, "more_us": one.severity_us}
+            {
+                **{"of_program": p, "of_rank": r, "of_step": s, "highest": highest.get((p, r, s), 0.0)},
+                **{"more": one.anomalies, "more_us": one.severity_us},
+            }
             for (p, r, s), one in steps.items()
         ],
     )
