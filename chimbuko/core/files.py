@@ -35,16 +35,16 @@ def open_regular(path: Path) -> BinaryIO:
     return open(file, "rb")
 
 
-def contents(path: Path) -> bytes:
+def contents(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """Return what is in a file that may be somebody else's.
 
     Raises
     ------
     OSError
-        There is none, or something else, or it is larger than ``MOST_BYTES``.
+        There is none, or something else, or it is larger than ``most_bytes``.
     """
     with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > MOST_BYTES:
+        if os.fstat(file.fileno()).st_size > most_bytes:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         # A size would be allocated, whatever the file has: too much where address space is limited.
         return file.read()

@@ -41,7 +41,9 @@ COMPRESSION_LEVEL: Final = 1
 """Level of xz: a store of 1.1 MB takes 143 kB in 0.05 s. With gzip it takes 175 kB in 0.02 s, with xz's usual
 level 131 kB in 0.3 s."""
 MANIFEST_LIMIT_BYTES = 64 << 20
-"""Largest manifest, and largest header in an archive: ours take some 100 bytes for each file."""
+"""Largest manifest: ours take some 100 bytes for each file."""
+HEADERS_LIMIT_BYTES = 1 << 20
+"""Most bytes of headers before a file in an archive."""
 COPY_BYTES = 1 << 20
 _NAMES = re.compile(
     r"run\.json|provenance\.sqlite|model\.msgpack|report\.json\.gz|observed\.msgpack|logs/[^/]+\.log"
@@ -136,7 +138,7 @@ def _as_packed(info: RunInfo) -> RunInfo:
 def is_archive(path: Path) -> bool:
     """Return whether a file is an archive of ours, of whatever version."""
     try:
-        with _opened(path) as archive:
+        with _opened(path) as (_, archive):
             first = archive.next()
             return first is not None and first.name == MANIFEST
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError):
@@ -162,13 +164,13 @@ def unpack_archive(path: Path, parent: Path, folder: Path | None, store_url: str
     StoreError
         The provenance cannot be read, or not copied.
     """
-    with _reading(path), _opened(path) as archive:
+    with _reading(path), _opened(path) as (file, archive):
         manifest = _read_manifest(path, archive)
         target = RunDirectory((folder or parent / check_name(manifest.name)).absolute())
         _check_free(target.path, manifest)
         with _working_folder(target.path) as work:
             _check_room(work, manifest)
-            _unpack(path, archive, manifest, work)
+            _unpack(path, file, archive, manifest, work)
             unpacked = _settle(RunDirectory(work), target, manifest.run, store_url)
             # The rename takes the place of an empty folder, and of no other.
             work.rename(target.path)
@@ -208,22 +210,29 @@ def _copy_into(store_url: str, source: Engine, run_id: str, folder: Path) -> boo
 class _Unpacked(io.RawIOBase):
     """Tar archive in a compressed file, unpacked as it is read.
 
-    tarfile reads a header as a whole, whatever length it states: a few kilobytes could fill the memory.
+    tarfile reads headers, and lists of the holes in a sparse file, as a whole, whatever length they state: a
+    few kilobytes could fill the memory.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = lzma.open(path)  # noqa: SIM115
+        self._left = MANIFEST_LIMIT_BYTES
+
+    def allow(self, size_bytes: int) -> None:
+        """Let so many bytes be read from here on, and the headers behind them."""
+        self._left = size_bytes + HEADERS_LIMIT_BYTES
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return at most so many bytes, which are not more than a header may have.
+        """Return at most so many bytes.
 
         Raises
         ------
         tarfile.ReadError
-            More are wanted.
+            That is more than may be read.
         """
-        if not 0 <= size <= MANIFEST_LIMIT_BYTES:
+        if not 0 <= size <= self._left:
             raise tarfile.ReadError("a header is too long")
+        self._left -= size
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
@@ -241,9 +250,9 @@ class _Unpacked(io.RawIOBase):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+def _opened(path: Path) -> Iterator[tuple[_Unpacked, tarfile.TarFile]]:
     with closing(_Unpacked(path)) as file, tarfile.open(fileobj=file, mode="r:") as archive:
-        yield archive
+        yield file, archive
 
 
 def _check_room(folder: Path, manifest: Manifest) -> None:
@@ -321,8 +330,11 @@ def _read_manifest(path: Path, archive: tarfile.TarFile) -> Manifest:
     return msgspec.json.decode(text, type=Manifest)
 
 
-def _unpack(path: Path, archive: tarfile.TarFile, manifest: Manifest, folder: Path) -> None:
+def _unpack(
+    path: Path, unpacked: _Unpacked, archive: tarfile.TarFile, manifest: Manifest, folder: Path
+) -> None:
     missing = dict(manifest.files)
+    unpacked.allow(0)
     members = iter(archive)
     # This is the manifest, which has been read.
     next(members)
@@ -335,10 +347,12 @@ def _unpack(path: Path, archive: tarfile.TarFile, manifest: Manifest, folder: Pa
             raise ConfigError(f"{path}: damaged; {member.name!r} does not belong into it")
         if safe.size != part.size_bytes:
             raise ConfigError(f"{path}: damaged; {safe.name} is not as long as its manifest says")
+        unpacked.allow(part.size_bytes)
         with file:
             _unpack_part(path, file, safe.name, part, folder)
     if missing:
-        raise ConfigError(f"{path}: damaged; it lacks {', '.join(sorted(missing))}")
+        others = f" and {len(missing) - 1:,} other files" if len(missing) > 1 else ""
+        raise ConfigError(f"{path}: damaged; it lacks {min(missing)}{others}")
 
 
 def _unpack_part(path: Path, file: IO[bytes], name: str, part: PackedFile, folder: Path) -> None:

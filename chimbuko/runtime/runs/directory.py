@@ -67,6 +67,9 @@ NEVER_STARTED = (126, 127)
 FAILED = "failed"
 """State of a run whose analysis could not begin; its program, if it has one, ran without it."""
 
+MOST_INFO_BYTES = 16 << 20
+"""Largest ``run.json``: command lines and environments have 2 MB at most, which JSON may write sixfold."""
+
 LONGEST_NAME_BYTES = 200
 """Maximum length of a run's name: file systems take 255 bytes, and a folder that is being made has a longer
 name.
@@ -359,7 +362,7 @@ class RunDirectory(msgspec.Struct, frozen=True):
             This is not the folder of a run.
         """
         try:
-            return msgspec.json.decode(contents(self.info_path), type=RunInfo)
+            return msgspec.json.decode(contents(self.info_path, MOST_INFO_BYTES), type=RunInfo)
         except FileNotFoundError:
             raise ConfigError(f"{self.path}: not the folder of a run (it has no run.json)") from None
         except (OSError, msgspec.MsgspecError) as error:

@@ -34,7 +34,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.runtime.process.nameholding import hold
-from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import MOST_INFO_BYTES, RunDirectory
 from tests.provenance.store.test_migrations import colours, release_next
 from tests.provenance.whole_runs import answers_of, limited_files, make_whole_run, move_to
 from tests.viz.made_run import MadeRun
@@ -269,6 +269,37 @@ def test_a_header_without_measure_is_refused(packed: Path, tmp_path: Path) -> No
         file.write(bytes(80 << 20))
     assert not is_archive(tmp_path / "a.tar.xz")
     with pytest.raises(ConfigError, match="a header is too long"):
+        unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
+
+
+def test_a_list_of_holes_without_measure_is_refused(packed: Path, tmp_path: Path) -> None:
+    holes = b"9999999\n" + b"0\n" * (2 << 20)
+    sparse = tarfile.TarInfo("run.json")
+    sparse.size = len(holes)
+    sparse.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "5"}
+    with tarfile.open(tmp_path / "a.tar.xz", "w:xz", preset=0) as archive:
+        manifest = contents(packed)[MANIFEST]
+        assert isinstance(manifest, bytes)
+        member = tarfile.TarInfo(MANIFEST)
+        member.size = len(manifest)
+        archive.addfile(member, io.BytesIO(manifest))
+        archive.addfile(sparse, io.BytesIO(holes))
+    with pytest.raises(ConfigError, match="a header is too long"):
+        unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
+
+
+def test_many_files_that_are_missing_are_one_short_line(packed: Path, tmp_path: Path) -> None:
+    many = {f"logs/{number}.log": PackedFile(0, "") for number in range(1000)}
+    repack(tmp_path / "a.tar.xz", declaring(packed, **many))
+    with pytest.raises(ConfigError, match=r"it lacks logs/0\.log and 999 other files$"):
+        unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
+
+
+def test_a_description_without_measure_is_refused(packed: Path, tmp_path: Path) -> None:
+    huge = bytes(MOST_INFO_BYTES + 1)
+    members = declaring(packed, run_json=PackedFile(len(huge), hashlib.sha256(huge).hexdigest()))
+    repack(tmp_path / "a.tar.xz", members | {"run.json": huge})
+    with pytest.raises(ConfigError, match="File too large"):
         unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
 
 
