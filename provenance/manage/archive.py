@@ -112,7 +112,7 @@ def write_archive(run: RunDirectory, output: Path) -> Archived:
         paths = {path.name: path for path in (copy.info_path, copy.store_path)}
         beside = (run.model_path, run.report_path, run.observed_path)
         for path in (*beside, *sorted(run.logs.glob("*.log"))):
-            if path.is_file():
+            if path.is_file() and not path.is_symlink():
                 paths[str(path.relative_to(run.path))] = path
         files = {name: _part(path) for name, path in paths.items()}
         manifest = Manifest(FORMAT, info.id, info.name, __version__, files)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -138,20 +139,42 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
         _delete_rows_elsewhere(run, info, url)
         # From here on nothing is left elsewhere, and the URL with its password may go.
         run.write_info(msgspec.structs.replace(info, store_url=run.store_url))
+    path = run.path
     try:
-        for path in _files_of(run, _FILES + _MARKS):
+        with _opened_folder(run.path) as folder:
+            for path in _files_of(run, _FILES + _MARKS):
+                _remove(folder, path.relative_to(run.path), os.unlink)
+            filled = [run.path / RESCUED, run.trace]
+            nested = [path for one in filled for path in (*_folders_in(one), one)]
+            for path in (*nested, run.timelines, run.shares, run.logs, run.settings):
+                with suppress(OSError):
+                    _remove(folder, path.relative_to(run.path), os.rmdir)
+            path = run.info_path
             path.unlink()
-        filled = [run.path / RESCUED, run.trace]
-        nested = [path for folder in filled for path in (*_folders_in(folder), folder)]
-        for path in (*nested, run.timelines, run.shares, run.logs, run.settings):
-            with suppress(OSError):
-                path.rmdir()
-        run.info_path.unlink()
     except OSError as error:
-        raise ConfigError(f"{error.filename}: cannot be removed ({error.strerror})") from error
+        raise ConfigError(f"{path}: cannot be removed ({error.strerror})") from error
     with suppress(OSError):
         run.path.rmdir()
     return not run.path.exists()
+
+
+@contextmanager
+def _opened_folder(path: Path | str, within: int | None = None, *, flags: int = 0) -> Iterator[int]:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags, dir_fd=within)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _remove(folder: int, path: Path, remove: Callable[..., None]) -> None:
+    """Remove what lies there in an open folder, where no link leads: whose folder it is could put one in the
+    place of another folder meanwhile.
+    """
+    with ExitStack() as opened:
+        for name in path.parts[:-1]:
+            folder = opened.enter_context(_opened_folder(name, folder, flags=os.O_NOFOLLOW))
+        remove(path.name, dir_fd=folder)
 
 
 def _delete_rows_elsewhere(run: RunDirectory, info: RunInfo, url: str) -> None:

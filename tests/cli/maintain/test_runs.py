@@ -13,7 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from click.testing import CliRunner, Result
 from chimbuko.cli import main
 from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.export.registry import export
+from chimbuko.provenance.manage import lifecycle
 from chimbuko.provenance.manage.inventory import stored_runs
 from chimbuko.provenance.manage.lifecycle import DIED, START_S
 from chimbuko.provenance.query.run import open_run
@@ -317,6 +318,29 @@ def test_rows_without_a_folder_can_be_deleted(made: MadeRun, postgresql_url: str
     )
     assert runs("delete", "--store", postgresql_url, "--yes", run_id).exit_code == 0
     assert done("list", "--store", postgresql_url)["runs"] == []
+
+
+def test_no_link_is_followed_that_takes_the_place_of_a_folder_meanwhile(
+    made: MadeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, found = made.directory, lifecycle._files_of
+    precious = tmp_path / "home" / "precious"
+    precious.parent.mkdir()
+    precious.write_text("mine")
+    left = run.rescued("node7") / "deep"
+    left.mkdir(parents=True)
+    (left / "precious").write_text("")
+
+    def swapped(of: RunDirectory, patterns: Iterable[str]) -> set[Path]:
+        """What was found, before whose folder it is puts a link there."""
+        paths = found(of, patterns)
+        left.rename(tmp_path / "moved")
+        left.symlink_to(precious.parent)
+        return paths
+
+    monkeypatch.setattr(lifecycle, "_files_of", swapped)
+    assert "deep/precious: cannot be removed" in refused("delete", "heat", "--yes")
+    assert precious.read_text() == "mine"
 
 
 def test_rows_of_another_run_stay_whatever_a_folder_says(

@@ -133,6 +133,15 @@ def test_a_log_of_the_database_is_packed_too(tmp_path: Path) -> None:
     assert answers_of(RunDirectory(tmp_path / "elsewhere" / "heat"))["programs"] == {0: "in the log"}
 
 
+def test_what_a_link_leads_to_is_not_packed(made: MadeRun, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("mine")
+    for path in (made.directory.logs / "key.log", made.directory.observed_path):
+        path.unlink(missing_ok=True)
+        path.symlink_to(tmp_path / "key")
+    write_archive(made.directory, tmp_path / "a.tar.xz")
+    assert {"logs/key.log", "observed.msgpack"}.isdisjoint(contents(tmp_path / "a.tar.xz"))
+
+
 def test_provenance_can_go_into_postgresql(
     made: MadeRun, packed: Path, tmp_path: Path, postgresql_url: str
 ) -> None:
