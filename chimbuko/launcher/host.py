@@ -258,7 +258,7 @@ class Host:
         """Say that the job can begin, without secrets, as others can often read a job script's output."""
         if not self._run.broker_path.exists():
             raise ServiceError(f"{self._run.broker_path}: cannot be written, so no agent can join")
-        self._address.keep(services.dashboard_url)
+        self._keep_address(services)
         if services.dashboard_url:
             say(f"the dashboard's address is in {self._run.dashboard_path}")
             if self._options.services.is_opened and (reason := self._address.open()):
@@ -286,7 +286,7 @@ class Host:
         with self._failures.survived("the services cannot be looked after"):
             progress.show()
             lines = services.look_after()
-            self._address.keep(services.dashboard_url)
+            self._keep_address(services)
             # A broker that is away comes back, or 'look_after' brings it back.
             with suppress(redis.RedisError):
                 lines += membership.look()
@@ -295,6 +295,10 @@ class Host:
                 membership.is_ending = True
             for line in lines:
                 progress.say(line)
+
+    def _keep_address(self, services: Services) -> None:
+        with self._failures.survived("the dashboard's address cannot be kept"):
+            self._address.keep(services.dashboard_url)
 
     def _is_all_read(self) -> bool:
         """Whether nothing of a recorded trace is left; what is, is a problem."""

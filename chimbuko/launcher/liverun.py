@@ -224,7 +224,7 @@ class LiveRun:
 
     def _announce(self, services: Services) -> None:
         if services.dashboard_url:
-            self._address.keep(services.dashboard_url)
+            self._keep_address(services)
             say(f"dashboard: {self._address.words_for(STDERR)}")
             if tunnel := self._address.tunnel():
                 say(f"from the computer where you sit: {tunnel}")
@@ -274,6 +274,10 @@ class LiveRun:
                 services.hasten(is_interrupted=True)
             for line in (*services.look_after(), *(agents.look_after() if agents else ())):
                 progress.say(line)
+        self._keep_address(services)
+
+    def _keep_address(self, services: Services) -> None:
+        with self._failures.survived("the dashboard's address cannot be kept"):
             self._address.keep(services.dashboard_url)
 
     def _is_going_on(self, agents: Agents) -> bool:

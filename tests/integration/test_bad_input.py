@@ -102,6 +102,27 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.parametrize("room", ["size=300k", "size=16m,nr_inodes=16"])
+def test_a_disk_that_has_no_room_beside_a_program_keeps_what_was_found_for_later(
+    start: Start, small_disk: Path, tmp_path: Path, command: Callable[..., Command], room: str
+) -> None:
+    subprocess.run(["mount", "-o", f"remount,{room}", small_disk], check=True)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import time\ndef work(): time.sleep(0.01)\nfor _ in range(200): work()\nraise SystemExit(7)"
+    )
+    traced = [sys.executable, "-m", "chimbuko", "trace", program]
+    run = start("--output", small_disk / "run", "--", *traced)
+    assert run.end() == 7
+    assert "Traceback" not in run.output and "ended early" not in run.output
+    words = "chimbuko runs deliver "
+    folder, kept = map(Path, run.wait_for_line(words).partition(words)[2].split())
+    subprocess.run(["mount", "-o", "remount,size=16m,nr_inodes=500", small_disk], check=True)
+    delivered = command("runs", "deliver", folder, kept)
+    assert delivered.end() == 0, delivered.output
+    shutil.rmtree(kept)
+
+
 @pytest.mark.thorough
 def test_full_disk_keeps_what_was_found_for_later(
     start: Start, heat4: Path, heat4_live: Outcome, small_disk: Path, command: Callable[..., Command]
