@@ -47,6 +47,7 @@ SHORTFALLS = {
     "mpi_comm_outlier, injected: recall of clear delays": 0.2,
     "mpi_threaded_comm_outlier, injected: recall of clear delays": 0.05,
     "multiinstance_nompi, injected: recall of clear delays": 0.25,
+    "multigrid, injected: recall of clear delays": 0.94,
     "F1 of live flags with those in lockstep, injected": 0.5,
     "cupti multi-stream, injected: recall of clear delays": 0.75,
 }
