@@ -111,8 +111,8 @@ class Incident(msgspec.Struct, frozen=True):
     of_ranks: int = 0
     """Number of ranks of the program, where a part of the cost is estimated."""
     between: list[str] = []
-    """Functions that were called before and after, where the origin is what their caller spent itself in
-    between.
+    """Functions that were called before, where that is known, and after, if the origin is what their caller
+    spent itself in between.
     """
     told_before: str = ""
     """Earlier sentence about the incident, before another origin or cause was found; empty for none."""

@@ -105,7 +105,9 @@ class Flag(msgspec.Struct, frozen=True):
     worked: tuple[tuple[Work, int], ...] = ()
     """Counts of what the thread did in it alone, where our recorder has written them."""
     between: tuple[str, ...] = ()
-    """Functions that its caller called before and after, where it is what that spent itself in between."""
+    """Functions that its caller called before, where that is known, and after, if it is what that spent
+    itself in between.
+    """
     loss: HeldUp | None = None
     """Way in which the node kept the rank from running, if this stands for such a time; None for a call.
     """
@@ -249,14 +251,14 @@ def may_matter(flag: Flag) -> bool:
 
 
 def _between(record: CallRecord) -> tuple[str, ...]:
-    """Return the functions that a long call called before and after a stretch, where both are in its window;
-    of a call nothing.
+    """Return the functions that a long call called before and after a stretch, as far as they are in its
+    window; of a call nothing.
     """
     if int(record.id.rpartition(":")[2]) > FIRST_STRETCH_ROW:
         return ()
     at = next((at for at, call in enumerate(record.window) if call.id == record.id), 0)
     around = [*record.window[max(at - 1, 0) : at], *record.window[at + 1 : at + 2]]
-    return tuple(call.function for call in around) if len(around) > 1 else ()
+    return tuple(call.function for call in around)
 
 
 _WORK = {str(work): work for work in Work}

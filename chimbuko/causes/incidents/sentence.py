@@ -197,7 +197,10 @@ def _origin(incident: Incident) -> str:
 def _between(incident: Incident) -> str:
     if not incident.between:
         return ""
-    before, after = map(short_name, incident.between)
+    *known, after = map(short_name, incident.between)
+    if not known:
+        return f" before it called {after}"
+    (before,) = known
     return f" between {before} and {after}" if before != after else f" between two calls of {before}"
 
 

@@ -116,6 +116,7 @@ def test_delay_that_begins_in_one_step_and_ends_in_the_next_is_found() -> None:
     (one,) = loop.flagged
     assert DELAY_US <= one.exclusive_us <= DELAY_US + 2 * USUAL_US
     assert [call.function for call in one.window] == ["main", "compute"]
+    assert flag_of(one).between == ("compute",)
 
 
 @pytest.mark.parametrize("config", [AnalysisConfig(detector="sstd"), AnalysisConfig(ignore=("main",))])

@@ -43,14 +43,15 @@ def test_a_late_launch_is_named() -> None:
 
 
 def test_what_a_long_call_lost_itself_is_told_with_the_calls_around_it() -> None:
-    def of(before: str, after: str) -> list[str]:
+    def of(*between: str) -> list[str]:
         one = flag("main", 2, 0, 150, usual_ms=1, children=[("MPI_Init", 0, 0)])
-        return told(replace(one, between=(before, after)))
+        return told(replace(one, between=between))
 
     lost = ", 150× its usual 1 ms: 149 ms lost."
     assert of("MPI_Waitall()", "MPI_Irecv()") == [
         f"main on rank 2 spent 150 ms in its own code between MPI_Waitall and MPI_Irecv{lost}"
     ]
+    assert of("work") == [f"main on rank 2 spent 150 ms in its own code before it called work{lost}"]
     assert of("work", "work") == [
         f"main on rank 2 spent 150 ms in its own code between two calls of work{lost}"
     ]
