@@ -28,7 +28,7 @@ export function CallData() {
       ) : (
         <>
           <p class="unit">
-            Call data: {census.sentence}. {plural(census.analysed, 'call')} analysed.{shown}
+            {plural(census.analysed, 'call')} analysed; {census.sentence}.{shown}
           </p>
           <Table columns={COLUMNS} rows={together(census.ranks, told).map(cells)} />
         </>
