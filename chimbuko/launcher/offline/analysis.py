@@ -68,8 +68,10 @@ class Merging:
 
 LOOK_S = 1.0
 """Time between two reports of the progress, in seconds."""
-STORE_S = 5.0
-"""Time between two times at which statistics are stored, in seconds: only the latest values count."""
+STORE_S = 20.0
+"""Time between two times at which statistics are stored, in seconds: only the latest values count, and each
+time takes as long as the analysis of a million events.
+"""
 LOAD_S = 10.0
 """Time between two entries of the load, in seconds."""
 MOST_QUESTIONS = 3
