@@ -127,6 +127,7 @@ def test_nothing_is_wrong_with_its_tables(
     assert wrong_with(page) == []
 
 
+@pytest.mark.parametrize("watched", ["light"], indirect=True)
 @pytest.mark.parametrize("name", first(1, PAGES))
 def test_tab_goes_through_all_of_it_and_out_again(
     watched: Watched, addresses: dict[str, tuple[str, str]], name: str
@@ -320,6 +321,7 @@ def test_new_anomalies_are_read_out_every_ten_seconds_at_most(
     assert all(later - earlier > 9_900 for (_, earlier), (_, later) in pairwise(reported))
 
 
+@pytest.mark.parametrize("watched", ["light"], indirect=True)
 def test_the_check_finds_what_is_wrong(watched: Watched, addresses: dict[str, tuple[str, str]]) -> None:
     page = open_page(watched, addresses["health"])
     page.evaluate(
