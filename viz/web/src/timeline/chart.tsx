@@ -6,7 +6,21 @@ import { bandAt, bandLines } from './model/bands';
 import { idOf, MERGED } from './model/spans';
 import { moved, zoomed } from './model/timelineaxis';
 import { linesIn } from './model/selection';
-import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, tellingArrows, type Arrow, type RibbonMark, type Spot } from './model/lines';
+import {
+  across,
+  arrowAt,
+  arrowsOf,
+  beside,
+  firstSpot,
+  ribbonOf,
+  ROW,
+  spotAt,
+  spotOf,
+  tellingArrows,
+  type Arrow,
+  type RibbonMark,
+  type Spot,
+} from './model/lines';
 import { LABEL, publishedLines, publishedOf, type PublishedFinding, type PublishedMark } from './model/published';
 import { arrowLines, ribbonLines, spotLines } from './model/timelinewords';
 import { clock, fixed, wallTime } from '../shared/units/units';
@@ -53,9 +67,10 @@ export function Chart({ label }: { label: string }) {
   useEffect(() => {
     timeline.width.value = Math.max(0, width - GUTTER);
   }, [width]);
-  // A span of the previous answer is not one of this answer.
+  // A span of the previous answer is not one of this answer, which may have the same call.
   useEffect(() => {
-    focus.value = NOTHING;
+    const { spot } = focus.value;
+    focus.value = spot === null ? NOTHING : { spot: spotOf(scene, idOf(spot.line.spans.rank, spot.line.row, spot.at)), arrow: null };
   }, [scene]);
 
   const chosen = timeline.chosen.value;
