@@ -6,6 +6,7 @@ import numpy as np
 
 from chimbuko.core.calls.pathtable import PATH
 from chimbuko.core.calls.record import CounterStatistics, StepCount
+from chimbuko.core.kernels.decay import ERA_CALLS
 from chimbuko.core.kernels.paths import NONE
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE
 from chimbuko.pserver.state.functions import Decay
@@ -41,7 +42,9 @@ def call_kernels() -> None:
         )
         state.publish(0.0)
         state.frame()
-    Decay().end_epoch()
+    decay, one = Decay(), np.ones(1, np.uint16)
+    decay.add(np.zeros(1, np.int64), one, one, np.array([2 * ERA_CALLS]))
+    decay.end_epoch()
 
 
 def _small_paths() -> ProgramPaths:
