@@ -150,7 +150,9 @@ class NodeWatch:
             self._give_up(error)
 
     def _sample(self, collector: Collector) -> None:
-        period_due_s = time.monotonic()
+        # Of a program that is soon over, what was read before goes from the first period to the last.
+        collector.period()
+        period_due_s = time.monotonic() + PERIOD_S
         while not self._is_closing.wait(
             collector.fast_s if collector.has_ranks else min(collector.fast_s, LOOKOUT_S)
         ):
@@ -165,6 +167,7 @@ class NodeWatch:
                 period_due_s = max(period_due_s + PERIOD_S, time.monotonic())
                 collector.period()
                 self._answer(collector, time.time_ns() // 1000 - int(1e6 * SETTLED_S))
+        self._learn(collector)
         collector.period()
         self._answer(collector, None)
         self._put(collector.due_sum(time.time_ns() // 1000, is_last=True))

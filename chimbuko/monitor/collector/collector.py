@@ -83,8 +83,8 @@ class Collector:
         self._sum = CurrentSum()
         self._growth = MemoryGrowth()
         self._last: Sample | None = None
-        self._early: dict[int, list[Reading]] = {}
-        """Readings of each thread from before there was a collector."""
+        self._early: set[int] = set()
+        """Processes that were there before there was a collector."""
         self._since_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_S)
         """Time since which processes count from their beginning, as those of ``attach`` do not."""
         self._beginnings: dict[int, int] = {}
@@ -114,10 +114,10 @@ class Collector:
     def remember(self, readings: Sequence[Reading]) -> None:
         """Take in what was read of processes that may become ranks before there was a collector."""
         self._looks.remember(readings)
-        for one in readings:
-            self._early.setdefault(one.tid, []).append(one)
-        self._strangers |= {one.pid for one in readings}
-        stats = [parse_stat(of_thread[0].stat) for of_thread in self._early.values()]
+        self._early = {one.pid for one in readings}
+        self._strangers |= self._early
+        first = {one.tid: one for one in reversed(readings)}
+        stats = [parse_stat(one.stat) for one in first.values()]
         self._since_ticks = min([self._since_ticks, *(one.start_ticks for one in stats if one is not None)])
 
     def was_there(self, pid: int) -> bool:
@@ -173,8 +173,7 @@ class Collector:
         span = difference(last, sample)
         self._stand_still = self._standstills.step(span, sample.wall_us)
         threads = thread_rows(last, sample, span)
-        self._rows.put("threads", threads)
-        self._count_beginnings(last, sample)
+        self._rows.put("threads", self._with_beginnings(threads, last, sample))
         if self._has_node:
             self._rows.put("cores", core_rows(last, sample, span, threads))
             self._rows.put("states", node_rows(last, sample, span))
@@ -182,17 +181,17 @@ class Collector:
                 self._rows.put("gpus", gpu_rows(last, sample))
         self.costs.period_us += (time.thread_time_ns() - began_ns) // 1000
 
-    def _count_beginnings(self, last: Sample, sample: Sample) -> None:
-        """Count what ranks did before they were known, or all that they did, where they are over."""
+    def _with_beginnings(self, threads: Rows, last: Sample, sample: Sample) -> Rows:
+        """Return the rows of a period with those of ranks that were not known before, from the beginnings of
+        their traces; what ranks did that are over counts, too.
+        """
         if not self._beginnings:
-            return
+            return threads
         boot_us = time.time_ns() // 1000 - time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
         gone: list[tuple[object, ...]] = []
         bases: dict[int, Passed] = {}
-        for tid, readings in self._early.items():
-            began_us = self._beginnings.get(readings[0].pid)
-            if began_us is None:
-                continue
+        for tid, readings in self._looks.readings(self._beginnings).items():
+            began_us = self._beginnings[readings[0].pid]
             passed = [(one, stat) for one in readings if (stat := parse_stat(one.stat)) is not None]
             if before := [both for both in passed if both[0].time_us <= began_us]:
                 bases[tid] = passed_by(*before[-1])
@@ -203,8 +202,10 @@ class Collector:
                 ids = one.pid, tid, stat.processor, one.call, stat.state
                 gone.append(passed_row(base, passed_by(one, stat), *ids))
         self._rows.add("threads", np.array(gone, THREAD))
-        self._rows.add("threads", first_rows(last, sample, self._since_ticks, bases))
         self._beginnings.clear()
+        firsts = first_rows(last, sample, self._since_ticks, bases)
+        begun = set(firsts["tid"].tolist())
+        return np.concatenate([threads[[tid not in begun for tid in threads["tid"].tolist()]], firsts])
 
     def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:
         """Return samples that overlap intervals and were not given away before; None without any."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
@@ -379,6 +379,10 @@ class FastLooks:
     def latest(self) -> Iterator[ThreadLook]:
         """Yield what was seen of each thread in the last look; ``thread`` is the kernel's id."""
         return self._ring.latest()
+
+    def readings(self, pids: Container[int]) -> dict[int, list[Reading]]:
+        """Return what was read of the threads of some processes, by thread, in order of time."""
+        return self._ring.readings(pids)
 
     def stretches(self) -> Iterator[tuple[int, Stretch]]:
         """Return what each thread did from look to look, over all looks since the last call."""

@@ -5,8 +5,8 @@ what of all rows is kept on the node.
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -163,6 +163,17 @@ class FastRing:
         while self._new:
             pair = self._new.popleft()
             yield pair.now.tid, _stretch(pair.before, pair.now)
+
+    def readings(self, pids: Container[int]) -> dict[int, list[Reading]]:
+        """Return what was read of the threads of some processes, by thread, in order of time."""
+        found: defaultdict[int, list[Reading]] = defaultdict(list)
+        for pair in self._pairs:
+            if pair.now.pid in pids:
+                found[pair.now.tid] += [pair.now] if pair.now.tid in found else [pair.before, pair.now]
+        for tid, thread in self._threads.items():
+            if thread.last is not None and thread.last.pid in pids and tid not in found:
+                found[tid].append(thread.last)
+        return found
 
     def forget(self, tid: int) -> None:
         """Look at a thread no longer."""

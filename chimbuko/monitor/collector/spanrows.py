@@ -43,14 +43,15 @@ def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
 
 
 def first_rows(last: Sample, sample: Sample, since_ticks: int, bases: Mapping[int, Passed]) -> Rows:
-    """THREAD rows of threads that began since a time and before ``last``, which has them not; each from what
-    had passed of it by its base, or from its beginning.
+    """THREAD rows of threads that ``last`` has not: each from what had passed of it by its base, or from its
+    beginning where that was since a time and before ``last``.
     """
     rows = []
     for tid, one in sample.threads.items():
         before = last.threads.get(tid)
         is_known = before is not None and before.start_ticks == one.start_ticks
-        if is_known or not since_ticks <= one.start_ticks < last.boot_ticks:
+        has_begun = tid in bases or since_ticks <= one.start_ticks < last.boot_ticks
+        if is_known or not has_begun:
             continue
         began_us = sample.wall_us - (sample.boot_ticks - one.start_ticks) * TICK_US
         system_us = one.system_ticks * TICK_US

@@ -128,6 +128,30 @@ def test_what_a_rank_did_before_it_was_watched_is_not_in_its_time(busy: subproce
     assert 0 < row["ran_us"] <= 1.1 * row["length_us"]
 
 
+def test_what_a_process_slept_before_its_trace_began_is_not_in_the_time_of_the_rank(
+    busy: subprocess.Popen[bytes],
+) -> None:
+    collector = Collector("here")
+    collector.period()
+    collector.expect(busy.pid, now_us())
+    os.kill(busy.pid, signal.SIGSTOP)
+    for _ in range(20):
+        looked_us = now_us()
+        collector.fast(looked_us)
+        time.sleep(0.02)
+    os.kill(busy.pid, signal.SIGCONT)
+    began_us = now_us()
+    collector.watch(Watched(busy.pid, 0, 0), began_us)
+    sampled(collector)
+    batch = collector.due_sum(now_us(), is_last=True)
+    ended_us = now_us()
+    collector.close()
+    assert batch is not None
+    (row,) = batch.thread_rows()
+    assert looked_us <= row["begin_us"] <= began_us
+    assert row["begin_us"] + row["length_us"] <= ended_us
+
+
 def cpu_s(pid: int) -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[0]) / 1e9
 
