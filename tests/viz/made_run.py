@@ -208,6 +208,7 @@ def make_run(
     writer = Writer(engine, info.id)
     writer.write_run(info)
     if store_url is not None:
+        directory.write_store_url(store_url)
         writer.write_folder(directory.path)
     writer.write_statistics(RunStatistics({0: "heat2d"}))
     if state != "running":
