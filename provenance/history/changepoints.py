@@ -38,6 +38,8 @@ AROUND = 7
 CHANCE = 0.1
 """Chance that anything is found in a whole series of an unchanged program."""
 MOST_AUTOCORRELATION = 0.8
+HALF_KNOWN_RUNS = 60.0
+"""Number of runs at which the autocorrelation that is usual of a series is believed by half."""
 FAR, FEW = 2.5, 40.0
 """Maximum by which the score of a value beyond all residuals exceeds that of the largest of them. It grows
 with the logarithm of the distance, as the next value of a long tail may lie far out; and falls with the root
@@ -162,10 +164,10 @@ def _autocorrelations(values: Float64Array) -> Float64Array:
     near, next_but_one = (_nan_median(np.abs(values[lag:] - values[:-lag]).T) ** 2 for lag in (1, 2))
     known = np.isfinite(near) & np.isfinite(next_but_one) & (near > 0.0)
     found = np.where(known, next_but_one, 1.0) / np.where(known, near, 1.0) - 1.0
-    # Known poorly, with a standard error of about 2.5 / √n, also what is usual: quantities change together.
-    error = 2.5 / math.sqrt(len(values))
-    usual = _median(found[known]) - error if known.any() else 0.0
-    least: Float64Array = np.maximum(usual, found - 3.2 * error)
+    # That of a single one is known poorly, with a standard error of about 2.5 / √n. So is what is usual of
+    # all in a short series, as quantities change together.
+    usual = _median(found[known]) * len(values) / (len(values) + HALF_KNOWN_RUNS) if known.any() else 0.0
+    least: Float64Array = np.maximum(usual, found - 8.0 / math.sqrt(len(values)))
     return least
 
 
