@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.core.arrays import Rows
-from chimbuko.core.calls.record import CallRecord, StreamHealth
+from chimbuko.core.calls.record import FIRST_STRETCH_ROW, CallRecord, StreamHealth
 from chimbuko.core.calls.recordarrays import COLLECTIVE, PackedRecords, unpack
 
 
 def needed(records: PackedRecords, health: StreamHealth) -> Sequence[CallRecord]:
-    """Return records as values: of their windows the calls that each made, and those that entered collective
-    operations.
+    """Return records as values: of their windows the calls that each made, those that entered collective
+    operations, and what lies around a stretch.
     """
     if not records.count:
         return []
@@ -26,7 +26,7 @@ def needed(records: PackedRecords, health: StreamHealth) -> Sequence[CallRecord]
     is_in_step = members["parent_step"] == around["begin_step"]
     is_child = is_in_step & (members["parent_row"] == around["begin_row"])
     has_entered = np.isin(_places(members), _places(messages[messages["kind"] == COLLECTIVE]))
-    kept = is_child | has_entered
+    kept = is_child | has_entered | (around["begin_row"] <= FIRST_STRETCH_ROW)
     heads["members"] = np.bincount(of_record[kept], minlength=len(heads))
     heads["node_state"] = heads["launch_frames"] = 0
     reduced = msgspec.structs.replace(

@@ -404,6 +404,7 @@ def test_a_run_in_a_store_elsewhere_is_opened_by_its_url(
     tmp_path: Path, writer: Writer, store_url: str, record: Record, batch: Batch
 ) -> None:
     run = new_run(tmp_path / "run", ["./heat"], AnalysisConfig(), store_url)
+    run.write_store_url(store_url)
     other = Writer(writer._engine, run.read_info().id)
     other.write_run(run.read_info())
     other.write([batch(records=[record()])])
