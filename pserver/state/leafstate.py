@@ -235,6 +235,9 @@ class LeafState:
                 self._given[name] = given
             self._merged[name] = place.incarnation, place.merged
             self._saved[name] = place.incarnation, place.saved
+            # What the leaf server before this one has sent is saved when the greeting is, which came after it.
+            for _, places in self._unsaved.values():
+                places[name] = self._merged[name]
 
     def greeting(self) -> Delta:
         """Return an empty delta, which ends what the leaf server before this one may have sent."""
