@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.causes.evidence.flag import flag_of
+from chimbuko.causes.evidence.needed import needed
 from chimbuko.core.calls.record import FIRST_STRETCH_ROW, CallRecord, StreamHealth
-from chimbuko.core.calls.recordarrays import unpack
+from chimbuko.core.calls.recordarrays import pack, unpack
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.traceschema import StreamNames, TraceStep
@@ -96,6 +97,8 @@ def test_delay_in_the_step_in_which_main_begins_is_found_but_for_the_first_of_a_
     (one,) = loop.flagged
     assert DELAY_US <= one.exclusive_us <= DELAY_US + 2 * USUAL_US
     assert flag_of(one).between == ("exchange", "compute")
+    (reduced,) = needed(pack([one]), HEALTH)
+    assert flag_of(reduced) == flag_of(one)
 
 
 def test_usual_long_stretches_are_none() -> None:
