@@ -143,7 +143,7 @@ class OwnStretches:
     ) -> Int64Array:
         """Return rows of the calls to look at, which were open before the step, or are at its end."""
         calls = stacks.calls
-        is_long = _are_sure(calls["doubts"][: stacks.carried])
+        is_long = np.ones(stacks.carried, np.bool_)
         if stacks.count > FEW_ROWS:
             is_long &= spent_us >= LEAST_US
         tops = stacks.threads["top"][: stacks.thread_count].tolist()

@@ -235,7 +235,7 @@ class LeafState:
                 self._given[name] = given
             self._merged[name] = place.incarnation, place.merged
             self._saved[name] = place.incarnation, place.saved
-            # What the leaf server before this one has sent is saved when the greeting is, which came after it.
+            # What the leaf server before this one has sent came before the greeting, and is saved with it.
             for _, places in self._unsaved.values():
                 places[name] = self._merged[name]
 

@@ -5,7 +5,7 @@ what of all rows is kept on the node.
 from __future__ import annotations
 
 import os
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
@@ -166,13 +166,13 @@ class FastRing:
 
     def readings(self, pids: Container[int]) -> dict[int, list[Reading]]:
         """Return what was read of the threads of some processes, by thread, in order of time."""
-        found: defaultdict[int, list[Reading]] = defaultdict(list)
+        found: dict[int, list[Reading]] = {}
         for pair in self._pairs:
             if pair.now.pid in pids:
-                found[pair.now.tid] += [pair.now] if pair.now.tid in found else [pair.before, pair.now]
+                found.setdefault(pair.now.tid, [pair.before]).append(pair.now)
         for tid, thread in self._threads.items():
-            if thread.last is not None and thread.last.pid in pids and tid not in found:
-                found[tid].append(thread.last)
+            if thread.last is not None and thread.last.pid in pids:
+                found.setdefault(tid, [thread.last])
         return found
 
     def forget(self, tid: int) -> None:

@@ -175,3 +175,16 @@ def test_what_is_old_is_kept_no_longer_however_little_there_is(monkeypatch: pyte
         ring.read({7: 7})
         time.sleep(0.001)
     assert len(ring.take(0, FOREVER)) == 1
+
+
+def test_all_that_was_read_of_a_process_can_be_asked_for_from_its_first_reading_on() -> None:
+    ring, own = FastRing(ProcReader()), os.getpid()
+    counts = []
+    for _ in range(3):
+        ring.read({own: own})
+        time.sleep(0.001)
+        counts.append([len(read) for read in ring.readings({own}).values()])
+    times_us = [one.time_us for one in ring.readings({own})[own]]
+    assert counts == [[1], [2], [3]] and times_us == sorted(times_us)
+    assert not ring.readings({own + 1})
+    ring.close()
